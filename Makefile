@@ -41,7 +41,7 @@ ARCH_aarch64 := arm64
 BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/usr/include/$(MACHINE)-linux-gnu \
 	-Wall -Wextra -Wno-unused-function $(if $(CI),-Werror)
 
-FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers stacks
+FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers stacks requests
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
 SRC      := $(sort $(wildcard *.c) $(wildcard src/*/*.c))
 OBJ      := $(patsubst %.c,$(B)/obj/%.o,$(SRC:src/%=%)) $(B)/page.o $(B)/bpf.o

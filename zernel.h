@@ -8,18 +8,19 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid stacks
+ *            activity stopped checkpoints causes mounts history baseline xid stacks requests
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
- *            arena_job arena_quota ends probe shadow mappers
- *            system file_budget change mapped libraries scan mappings places find python walker
+ *            arena_job arena_quota arena_request ends probe shadow mappers
+ *            system file_budget change mapped libraries scan mappings places services find
+ *            python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            usage annotations annotator
  *   sim      arena sim random gpu files jobs
- *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_self metrics metrics_text
- *            metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
- *            baseline_json history_json io_json date usage_json job_json report_gaps
+ *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
+ *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
+ *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang job annotate alerts watch_data watch_panels watch_jobs
@@ -46,6 +47,9 @@
 #define ZN_SOCKS_MAX        4096 /* TCP connections of processes that call a hooked library */
 #define ZN_THREAD_CACHE     4096 /* threads found by the low bits of their id alone, and their sends; a power of two */
 #define ZN_THREADS_MAX      4096 /* of these threads, those whose place in the cache is another's */
+#define ZN_SERVERS_MAX      256  /* processes whose requests are counted */
+#define ZN_REQUEST_MAX      4096 /* connections with requests of such processes */
+#define ZN_REQUEST_SERIES   512  /* pairs of such a process and a route */
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
@@ -372,7 +376,8 @@ static inline void zn_quota_give(struct zn_quota *q, __u32 owner)
 	X(NET, "net", "net")                                                                                           \
 	X(VFS, "vfs", "vfs")                                                                                           \
 	X(META, "meta", "meta")                                                                                        \
-	X(STACKS, "stacks", "stacks")
+	X(STACKS, "stacks", "stacks")                                                                                  \
+	X(REQUESTS, "requests", "requests")
 
 enum zn_family {
 #define X(e, label, option) ZN_FAM_##e,
@@ -689,7 +694,12 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(KMSG, "kmsg",                                                                                                \
 		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit") \
 	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")            \
-	X(STACK, "stack", "calls whose stack of Python functions found no free entry")
+	X(STACK, "stack", "calls whose stack of Python functions found no free entry")                                 \
+	X(REQUEST, "request", "answers of servers whose request was not seen: a pipelined one, or one cut strangely")  \
+	X(CONNECTION_STATE, "connection_state", "connections of servers without a free entry: requests not counted")   \
+	X(ROUTE, "route", "pairs of a server and a route without a free entry: requests that were not counted")        \
+	X(SERVER, "server",                                                                                            \
+		"servers that were not watched: too many, or their owner has his share; or sockets that listen beyond the limit")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -723,7 +733,10 @@ enum zn_loss {
 	X(SKEW, "communicators that are compared", SKEW)                                                               \
 	X(CALL, "timed system calls", CALL)                                                                            \
 	X(SOCKET, "connections", SOCKET)                                                                               \
-	X(STACK, "stacks of Python functions", STACK)
+	X(STACK, "stacks of Python functions", STACK)                                                                  \
+	X(SERVER, "servers whose requests are counted", SERVER)                                                        \
+	X(ROUTE, "routes of such servers", ROUTE)                                                                      \
+	X(REQUEST, "connections of such servers", CONNECTION_STATE)
 enum zn_quota_table {
 #define X(e, label, loss) ZN_QUOTA_##e,
 	ZN_QUOTAS(X)
@@ -786,9 +799,9 @@ struct zn_shared {
 	__u32 stalls;      /* 1: the scheduler is watched, so the time of threads that launch can be followed */
 	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
 	__u32 sched_mask;  /* sets of threads less one; the daemon writes it at start */
-	__u32 pad;
-	__u64 wall_ns; /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
-	__u64 address; /* of job.bpf.c, as is the sum */
+	__u32 jiffy_ns;    /* of the kernel's own clock tick; the daemon writes it at start */
+	__u64 wall_ns;     /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
+	__u64 address;     /* of job.bpf.c, as is the sum */
 	struct zn_cpu_time cpu_sum;
 	__u64 per_cpu_offset; /* before 5.19: the kernel's table of where each CPU has its variables; 0: not known */
 	__u32 cpu_count;      /* entries of it that count, at most ZN_CPUS_MAX */
@@ -1244,14 +1257,566 @@ static inline int zn_cgroup_parse(const struct zn_cgroup_part *own, const struct
 	return 1;
 }
 
+/* What a server is asked for. Others than these are "other": a path as it came may have ids and secrets in it. Columns: name of
+ * the enum, the label `route`, its pattern: "*" is one name or more, and the last name behind it counts. */
+#define ZN_REQUEST_ROUTES(X)                                                                                           \
+	X(OTHER, "other", "")                                                                                          \
+	X(CHAT, "/v1/chat/completions", "/v1/chat/completions")                                                        \
+	X(COMPLETIONS, "/v1/completions", "/v1/completions")                                                           \
+	X(RESPONSES, "/v1/responses", "/v1/responses")                                                                 \
+	X(EMBEDDINGS, "/v1/embeddings", "/v1/embeddings")                                                              \
+	X(MESSAGES, "/v1/messages", "/v1/messages")                                                                    \
+	X(RERANK, "/v1/rerank", "/v1/rerank")                                                                          \
+	X(GENERATE, "/generate", "/generate")                                                                          \
+	X(GENERATE_STREAM, "/generate_stream", "/generate_stream")                                                     \
+	X(COMPLETION, "/completion", "/completion")                                                                    \
+	X(API_CHAT, "/api/chat", "/api/chat")                                                                          \
+	X(API_GENERATE, "/api/generate", "/api/generate")                                                              \
+	X(API_EMBED, "/api/embed", "/api/embed")                                                                       \
+	X(INVOCATIONS, "/invocations", "/invocations")                                                                 \
+	X(PREDICTIONS, "/predictions/*", "/predictions/*")                                                             \
+	X(INFER, "/v2/models/*/infer", "/v2/models/*/infer")                                                           \
+	X(MODEL_GENERATE, "/v2/models/*/generate", "/v2/models/*/generate")                                            \
+	X(MODEL_STREAM, "/v2/models/*/generate_stream", "/v2/models/*/generate_stream")
+enum zn_request_route {
+#define X(e, label, pattern) ZN_ROUTE_##e,
+	ZN_REQUEST_ROUTES(X)
+#undef X
+		ZN_ROUTE_COUNT
+};
+#define ZN_ROUTE_SLOTS 32 /* room in struct zn_server; a power of two */
+_Static_assert(ZN_ROUTE_COUNT <= ZN_ROUTE_SLOTS, "struct zn_server has no room for another route");
+
+/* What became of a request. Column 2 is the label `code`. */
+#define ZN_REQUEST_CODES(X)                                                                                            \
+	X(2XX, "2xx")                                                                                                  \
+	X(3XX, "3xx")                                                                                                  \
+	X(4XX, "4xx")                                                                                                  \
+	X(5XX, "5xx")                                                                                                  \
+	X(ABORTED, "aborted")
+enum zn_request_code {
+#define X(e, label) ZN_OUTCOME_##e,
+	ZN_REQUEST_CODES(X)
+#undef X
+		ZN_OUTCOME_COUNT
+};
+enum zn_request_duration { ZN_REQUEST_WHOLE, ZN_REQUEST_FIRST, ZN_REQUEST_GAP, ZN_REQUEST_DURATIONS };
+
+/* What a server answered on one route. */
+struct zn_request_series {
+	__u32 id; /* of the server; 0: free */
+	__u32 owner;
+	__u64 done[ZN_OUTCOME_COUNT];
+	__u64 events;
+	__u64 open_ns;   /* of requests that have ended: from the begin to the end */
+	__s64 in_flight; /* begun and not ended */
+	__u32 hist[ZN_REQUEST_DURATIONS];
+	__u32 route;
+	__u64 reserved[4];
+};
+_Static_assert(sizeof(struct zn_request_series) == 120, "padding");
+
+/* What a connection speaks, by its first bytes. Column 2 is the label `protocol`. */
+#define ZN_REQUEST_PROTOCOLS(X)                                                                                        \
+	X(HTTP1, "http1")                                                                                              \
+	X(HTTP2, "http2")                                                                                              \
+	X(TLS, "tls")                                                                                                  \
+	X(UPGRADED, "other")
+enum zn_request_protocol {
+#define X(e, label) ZN_PROTOCOL_##e,
+	ZN_REQUEST_PROTOCOLS(X)
+#undef X
+		ZN_PROTOCOL_COUNT
+};
+
+/* A process whose requests are counted: it serves, together with a process that uses a GPU. The daemon claims it and gives it
+ * back; found by `served`, by its thread group id. */
+struct zn_server {
+	__u32 tgid;
+	__u32 id; /* unique as zn_proc.id; 0: free */
+	__u32 owner;
+	__u32 port; /* where it listens; 0: on no port of TCP */
+	char comm[16];
+	__u64 since_ns;
+	__u64 gone_ns; /* 0: it lives */
+	__u64 connections[ZN_PROTOCOL_COUNT];
+	__u64 held[2]; /* sends of which the kernel kept bytes back: of the first event, of a later one */
+	__u32 hist[2]; /* unread time, and the round trip at the end of a request */
+	__u32 refused; /* bits by route: it did not get one, and that was counted */
+	__u32 role;    /* enum zn_server_role */
+	__u32 service; /* the thread group id of its outermost server */
+	__u32 pad;
+	struct zn_job_ref job;        /* serial 0: none */
+	__u32 series[ZN_ROUTE_SLOTS]; /* index and 1 */
+};
+enum zn_server_role { ZN_ROLE_FRONT, ZN_ROLE_BOTH };
+enum zn_server_duration { ZN_SERVER_UNREAD, ZN_SERVER_RTT, ZN_SERVER_DURATIONS };
+_Static_assert(sizeof(struct zn_server) == 256, "padding");
+
+/*
+ * A connection of a server, by the address of the kernel's struct sock. scan[] is the memory of the parser below: hashes of the
+ * path while a request begins, the last bytes of the head while an answer does. Nothing else of either is kept.
+ */
+struct zn_request {
+	__u64 scan[4];
+	__u64 length;   /* of the answer's body: what its head says, less what was sent */
+	__u64 first_ns; /* when the first byte of the next request came */
+	__u64 start_ns, read_ns, last_ns, event_ns;
+	__u32 id; /* of the server */
+	__u32 owner;
+	__u32 state; /* enum zn_request_state */
+	__u32 events;
+	__u32 series; /* index and 1 of the request at hand; 0: none */
+	__u16 server;
+	__u16 status;
+	__u16 scanned;     /* bytes of the path, or of the head */
+	__u8 line, head;   /* enum zn_http1_line, zn_http1_head */
+	__u8 flags, field; /* ZN_HTTP1_*; of the head: whose value is being read */
+	__u8 protocol;     /* enum zn_request_protocol, and 1; 0: not known yet */
+	__u8 slashes;
+	__u8 asks_head; /* the request that begins has no answer with a body */
+	__u8 is_unix;
+	__u8 ends; /* so many bytes of the last chunk's line and what follows it were the last that were sent */
+	__u8 pad[5];
+};
+enum zn_request_state { ZN_REQUEST_IDLE, ZN_REQUEST_ASKED, ZN_REQUEST_BODY };
+_Static_assert(sizeof(struct zn_request) == 120, "padding");
+
+/* Memory of a CPU for one send or receive: its first bytes. */
+#define ZN_REQUEST_BYTES 1024
+struct zn_request_scratch {
+	struct zn_request fresh;
+	__u32 busy;
+	__u32 have;     /* bytes */
+	__u32 last_len; /* of what follows */
+	__u32 pad;
+	__u8 last[8];                     /* the last bytes of a send */
+	__u8 bytes[2 * ZN_REQUEST_BYTES]; /* nothing reads the second half as a part of it */
+};
+_Static_assert(sizeof(struct zn_request_scratch) == 144 + 2 * ZN_REQUEST_BYTES, "padding");
+
+/*
+ * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers build
+ * this. What is found lies in memory that is volatile, and each byte is read anew: else the verifier would follow each way
+ * through the head by itself.
+ */
+enum zn_http1_line { ZN_LINE_NONE, ZN_LINE_METHOD, ZN_LINE_PATH, ZN_LINE_DONE, ZN_LINE_BAD };
+enum zn_http1_head { ZN_HEAD_STATUS, ZN_HEAD_FIELDS, ZN_HEAD_DONE, ZN_HEAD_BAD };
+enum zn_http1_field { ZN_FIELD_NONE, ZN_FIELD_LENGTH, ZN_FIELD_TYPE, ZN_FIELD_CODING };
+#define ZN_HTTP1_CHUNKED 1
+#define ZN_HTTP1_LENGTH  2
+#define ZN_HTTP1_SSE     4
+#define ZN_HTTP1_NDJSON  8
+#define ZN_HTTP1_EMPTY   16 /* the answer to HEAD */
+#define ZN_HTTP1_LONG    32 /* its head is longer than what is looked at: how its body ends is not known */
+#define ZN_PATH_MAX      96
+#define ZN_LINE_MAX      128
+/* What follows from a send or a receive, in this order. */
+#define ZN_DO_END    1
+#define ZN_DO_BEGIN  2
+#define ZN_DO_EVENT  4
+#define ZN_DO_LATE   8 /* as ZN_DO_END, but after the event, and now */
+#define ZN_DO_LOST   16
+#define ZN_DO_KNOWN  32 /* the protocol is known from here on */
+#define ZN_FNV_BASIS 0xcbf29ce484222325ULL
+#define ZN_FNV_PRIME 0x100000001b3ULL
+#define ZN_8(a, b, c, d, e, f, g, h)                                                                                   \
+	((__u64)(a) << 56 | (__u64)(b) << 48 | (__u64)(c) << 40 | (__u64)(d) << 32 | (__u64)(e) << 24 |                \
+		(__u64)(f) << 16 | (__u64)(g) << 8 | (__u64)(h))
+#ifdef __bpf__
+#define ZN_HTTP1_LOOP __attribute__((noinline)) /* not static: verified once, by itself */
+#define ZN_HTTP1_STEP static inline __attribute__((always_inline))
+#else
+#define ZN_HTTP1_LOOP static inline
+#define ZN_HTTP1_STEP static inline
+#endif
+
+#if !defined(__bpf__) || defined(ZN_HTTP1) /* the loops would be in each object */
+ZN_HTTP1_STEP int zn_http1_is_method(__u64 name)
+{
+	return name == ZN_8(0, 0, 0, 0, 'P', 'O', 'S', 'T') || name == ZN_8(0, 0, 0, 0, 0, 'G', 'E', 'T') ||
+		name == ZN_8(0, 0, 0, 0, 'H', 'E', 'A', 'D') || name == ZN_8(0, 0, 0, 0, 0, 'P', 'U', 'T') ||
+		name == ZN_8(0, 0, 'D', 'E', 'L', 'E', 'T', 'E') || name == ZN_8(0, 0, 0, 'P', 'A', 'T', 'C', 'H') ||
+		name == ZN_8(0, 'O', 'P', 'T', 'I', 'O', 'N', 'S');
+}
+
+/* scan: the letters so far. */
+ZN_HTTP1_STEP void zn_http1_method_byte(volatile struct zn_request *c, __u8 b)
+{
+	if (b == ' ' && zn_http1_is_method(c->scan[0])) {
+		c->asks_head = c->scan[0] == ZN_8(0, 0, 0, 0, 'H', 'E', 'A', 'D');
+		c->line = ZN_LINE_PATH;
+		c->scan[0] = c->scan[3] = ZN_FNV_BASIS;
+		c->scan[1] = c->scan[2] = 0;
+		c->scanned = c->slashes = 0;
+	} else if (b < 'A' || b > 'Z' || c->scanned >= 7) {
+		c->line = ZN_LINE_BAD;
+	} else {
+		c->scan[0] = c->scan[0] << 8 | b;
+		c->scanned = c->scanned + 1;
+	}
+}
+
+/* scan: hashes of the path, of what it begins with up to the second and the third slash, and of its last name. */
+ZN_HTTP1_STEP void zn_http1_path_byte(volatile struct zn_request *c, __u8 b)
+{
+	if (b == ' ' || b == '?' || c->scanned >= ZN_PATH_MAX) {
+		if (b != ' ' && b != '?')
+			c->scan[0] = c->scan[1] = c->scan[2] = 0;
+		c->line = ZN_LINE_DONE;
+		return;
+	}
+	if (b < ' ') {
+		c->line = ZN_LINE_BAD;
+		return;
+	}
+	c->scan[0] = (c->scan[0] ^ b) * ZN_FNV_PRIME;
+	if (b == '/') {
+		c->scan[3] = ZN_FNV_BASIS;
+		if (c->slashes < 4)
+			c->slashes = c->slashes + 1;
+		if (c->slashes == 2)
+			c->scan[1] = c->scan[0];
+		if (c->slashes == 3)
+			c->scan[2] = c->scan[0];
+	}
+	c->scan[3] = (c->scan[3] ^ b) * ZN_FNV_PRIME;
+	c->scanned = c->scanned + 1;
+}
+
+/* The key of a route for a path: the path itself, its beginning up to a "*", the same with the last name. */
+enum zn_route_key { ZN_ROUTE_EXACT, ZN_ROUTE_BELOW, ZN_ROUTE_LAST };
+ZN_HTTP1_STEP __u64 zn_http1_key(const struct zn_request *c, enum zn_route_key kind)
+{
+	if (kind == ZN_ROUTE_BELOW)
+		return c->scan[1] + 1;
+	if (kind == ZN_ROUTE_LAST && c->slashes < 4)
+		return 0; /* no name stands for the "*" */
+	return kind == ZN_ROUTE_LAST ? (c->scan[2] ^ (c->scan[3] >> 7)) * ZN_FNV_PRIME : c->scan[0];
+}
+
+ZN_HTTP1_LOOP int zn_http1_line(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	volatile struct zn_request *v = c;
+
+	if (!c || !s)
+		return 0;
+	for (__u32 i = 0; i < ZN_LINE_MAX; i++) {
+		if (i >= *(volatile const __u32 *)&s->have || v->line >= ZN_LINE_DONE)
+			break;
+		if (v->line == ZN_LINE_METHOD)
+			zn_http1_method_byte(v, s->bytes[i]);
+		else
+			zn_http1_path_byte(v, s->bytes[i]);
+	}
+	return 0;
+}
+
+ZN_HTTP1_STEP void zn_http1_status_byte(volatile struct zn_request *c, __u8 b)
+{
+	if (c->scanned >= 10 && (b < '0' || b > '9'))
+		c->head = ZN_HEAD_BAD;
+	else if (c->scanned >= 10)
+		c->status = c->status * 10 + (b - '0');
+	if (c->scanned == 5 && (c->scan[1] & 0xffffffffff) != ZN_8(0, 0, 0, 'h', 't', 't', 'p', '/'))
+		c->head = ZN_HEAD_BAD;
+	if (c->scanned == 12 && c->head == ZN_HEAD_STATUS)
+		c->head = ZN_HEAD_FIELDS;
+}
+
+/* The answer's own head follows one of "100 Continue" and the like. */
+ZN_HTTP1_STEP void zn_http1_head_end(volatile struct zn_request *c)
+{
+	c->field = ZN_FIELD_NONE;
+	if (c->status >= 200 || c->status == 101) {
+		c->head = ZN_HEAD_DONE;
+		return;
+	}
+	c->head = ZN_HEAD_STATUS;
+	c->scanned = c->status = 0;
+	c->flags = c->flags & ZN_HTTP1_EMPTY;
+}
+
+ZN_HTTP1_STEP void zn_http1_value_byte(volatile struct zn_request *c, __u8 b)
+{
+	__u64 last = c->scan[1];
+
+	if (c->field == ZN_FIELD_LENGTH && b >= '0' && b <= '9')
+		c->length = c->length * 10 + (b - '0');
+	else if (c->field == ZN_FIELD_TYPE && last == ZN_8('t', 'e', 'x', 't', '/', 'e', 'v', 'e'))
+		c->flags = c->flags | ZN_HTTP1_SSE;
+	else if (c->field == ZN_FIELD_TYPE && last == ZN_8('x', '-', 'n', 'd', 'j', 's', 'o', 'n'))
+		c->flags = c->flags | ZN_HTTP1_NDJSON;
+	else if (c->field == ZN_FIELD_CODING && last << 8 == ZN_8('c', 'h', 'u', 'n', 'k', 'e', 'd', 0))
+		c->flags = c->flags | ZN_HTTP1_CHUNKED;
+}
+
+/* scan[0] and scan[1]: the last 16 bytes, in lower case. */
+ZN_HTTP1_STEP void zn_http1_field_byte(volatile struct zn_request *c, __u8 b)
+{
+	__u64 before = c->scan[0], last = c->scan[1];
+
+	if (b == '\n') {
+		c->field = ZN_FIELD_NONE;
+		if ((last & 0xffffffff) == ZN_8(0, 0, 0, 0, '\r', '\n', '\r', '\n') || (last & 0xffff) == 0x0a0a)
+			zn_http1_head_end(c);
+	} else if (last == ZN_8('-', 'l', 'e', 'n', 'g', 't', 'h', ':') &&
+		before == ZN_8('\n', 'c', 'o', 'n', 't', 'e', 'n', 't')) {
+		c->field = ZN_FIELD_LENGTH;
+		c->length = 0;
+		c->flags = c->flags | ZN_HTTP1_LENGTH;
+	} else if (last == ZN_8('n', 't', '-', 't', 'y', 'p', 'e', ':') &&
+		before << 16 == ZN_8('\n', 'c', 'o', 'n', 't', 'e', 0, 0)) {
+		c->field = ZN_FIELD_TYPE;
+	} else if (last == ZN_8('n', 'c', 'o', 'd', 'i', 'n', 'g', ':') &&
+		before == ZN_8('a', 'n', 's', 'f', 'e', 'r', '-', 'e')) {
+		c->field = ZN_FIELD_CODING;
+	} else {
+		zn_http1_value_byte(c, b);
+	}
+}
+
+ZN_HTTP1_STEP void zn_http1_head_byte(volatile struct zn_request *c, __u8 b)
+{
+	__u8 lower = b >= 'A' && b <= 'Z' ? b | 0x20 : b;
+
+	c->scan[0] = c->scan[0] << 8 | c->scan[1] >> 56;
+	c->scan[1] = c->scan[1] << 8 | lower;
+	if (c->scanned < 0xffff)
+		c->scanned = c->scanned + 1;
+	if (c->head == ZN_HEAD_STATUS)
+		zn_http1_status_byte(c, lower);
+	else
+		zn_http1_field_byte(c, lower);
+}
+
+/* In parts: a loop over all of it has more branches than the verifier keeps in mind (8192). Returns where it stopped. */
+#define ZN_HEAD_PART 256
+ZN_HTTP1_LOOP int zn_http1_head_part(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
+{
+	volatile struct zn_request *v = c;
+	__u32 at = from & (ZN_REQUEST_BYTES - 1);
+
+	if (!c || !s)
+		return 0;
+	for (__u32 i = 0; i < ZN_HEAD_PART; i++) {
+		if (at >= *(volatile const __u32 *)&s->have || v->head >= ZN_HEAD_DONE)
+			break;
+		zn_http1_head_byte(v, s->bytes[at & (2 * ZN_REQUEST_BYTES - 1)]);
+		at++;
+	}
+	return at;
+}
+
+/* How many of the bytes are of the head. */
+ZN_HTTP1_STEP __u32 zn_http1_head(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	__u32 at = 0;
+
+#pragma GCC unroll 4 /* likewise zn_http1_chunk() */
+	for (int i = 0; i < ZN_REQUEST_BYTES / ZN_HEAD_PART; i++)
+		if (at < s->have && c->head < ZN_HEAD_DONE)
+			at = zn_http1_head_part(c, s, at);
+	return at;
+}
+
+/* Where the data of a chunk begin, if a line with its size lies at this place. A size of 0 is the end, and has none. */
+#define ZN_CHUNK_NONE 0xffffu
+ZN_HTTP1_LOOP int zn_http1_chunk(const struct zn_request_scratch *s, __u32 at)
+{
+	if (!s || at >= ZN_REQUEST_BYTES || s->bytes[at] == '0')
+		return ZN_CHUNK_NONE;
+#pragma GCC unroll 12 /* kernels before 6.3 do not take the loop that the compiler makes of it */
+	for (__u32 i = 0; i < 12; i++) {
+		__u8 b = s->bytes[at + i], letter = b | 0x20;
+
+		if (b == '\n')
+			return i >= 2 ? at + i + 1 : ZN_CHUNK_NONE;
+		if (b != '\r' && (b < '0' || b > '9') && (letter < 'a' || letter > 'f'))
+			return ZN_CHUNK_NONE;
+	}
+	return ZN_CHUNK_NONE;
+}
+
+ZN_HTTP1_STEP int zn_http1_is_data(const struct zn_request_scratch *s, __u32 at)
+{
+	const __u8 *b = &s->bytes[at & (ZN_REQUEST_BYTES - 1)];
+
+	if (b[0] == 'e')
+		return b[1] == 'v' && b[2] == 'e' && b[3] == 'n' && b[4] == 't' && b[5] == ':';
+	return b[0] == 'd' && b[1] == 'a' && b[2] == 't' && b[3] == 'a' && b[4] == ':' && b[5] != '[' &&
+		!(b[5] == ' ' && b[6] == '[' && b[7] == 'D');
+}
+
+/* Whether what is sent of a body begins with an event. */
+ZN_HTTP1_STEP int zn_http1_is_event(const struct zn_request *c, const struct zn_request_scratch *s, __u32 at)
+{
+	__u32 data = c->flags & ZN_HTTP1_CHUNKED ? (__u32)zn_http1_chunk(s, at) : ZN_CHUNK_NONE;
+
+	if (c->flags & ZN_HTTP1_SSE) {
+		data = data == ZN_CHUNK_NONE ? at : data;
+		return data + 6 <= s->have && zn_http1_is_data(s, data);
+	}
+	if (c->flags & ZN_HTTP1_CHUNKED)
+		return data != ZN_CHUNK_NONE && data < s->have;
+	return c->flags & ZN_HTTP1_NDJSON && at < s->have;
+}
+
+/* The last chunk is "0\r\n\r\n". Whether what was sent ends in it, however that was cut. */
+#define ZN_LAST_CHUNK 5
+ZN_HTTP1_STEP int zn_http1_ends(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	__u32 n = c->ends;
+
+	if (s->last_len >= ZN_LAST_CHUNK)
+		n = 0;
+	for (__u32 i = 0; i < ZN_LAST_CHUNK; i++) {
+		__u8 b = s->last[i];
+
+		if (i >= s->last_len)
+			break;
+		if (b == (n == 1 || n == 3 ? '\r' : n == 2 || n == 4 ? '\n' : '0'))
+			n = n == ZN_LAST_CHUNK ? 1 : n + 1;
+		else
+			n = b == '0';
+	}
+	c->ends = n;
+	return n == ZN_LAST_CHUNK;
+}
+
+ZN_HTTP1_STEP __u32 zn_http1_body(struct zn_request *c, const struct zn_request_scratch *s, __u32 at, __u64 sent)
+{
+	__u32 effects = 0;
+
+	if (!(c->flags & ZN_HTTP1_CHUNKED) && c->flags & ZN_HTTP1_LENGTH) {
+		c->length = c->length > sent ? c->length - sent : 0;
+		return c->length ? 0 : ZN_DO_LATE;
+	}
+	if (sent && at < s->have && zn_http1_is_event(c, s, at))
+		effects |= ZN_DO_EVENT;
+	if (zn_http1_ends(c, s) && sent && c->flags & (ZN_HTTP1_CHUNKED | ZN_HTTP1_LONG))
+		effects |= ZN_DO_LATE;
+	return effects;
+}
+
+/* The head is behind us. */
+ZN_HTTP1_STEP __u32 zn_http1_answered(struct zn_request *c, const struct zn_request_scratch *s, __u32 at, __u64 sent)
+{
+	c->state = ZN_REQUEST_BODY;
+	if (c->status == 101) {
+		c->protocol = ZN_PROTOCOL_UPGRADED + 1;
+		return ZN_DO_LATE | ZN_DO_KNOWN;
+	}
+	if (c->flags & ZN_HTTP1_EMPTY || c->status == 204 || c->status == 304)
+		return ZN_DO_LATE;
+	return zn_http1_body(c, s, at, sent - at);
+}
+
+/* The server sent so many bytes, of which the first are at hand: none where they cannot be read. */
+ZN_HTTP1_STEP __u32 zn_http1_sent(struct zn_request *c, const struct zn_request_scratch *s, __u64 sent, __u64 now)
+{
+	__u32 effects = 0, at;
+
+	if (c->state == ZN_REQUEST_IDLE) {
+		c->line = ZN_LINE_NONE;
+		return s->have >= 9 && s->bytes[0] == 'H' && s->bytes[4] == '/' && s->bytes[8] == ' ' ? ZN_DO_LOST : 0;
+	}
+	c->last_ns = now;
+	if (c->state == ZN_REQUEST_BODY)
+		return zn_http1_body(c, s, 0, sent);
+	at = zn_http1_head(c, s);
+	if (c->head < ZN_HEAD_DONE && at == sent)
+		return 0; /* the rest of it comes */
+	if (c->head != ZN_HEAD_DONE) {
+		c->state = ZN_REQUEST_BODY;
+		c->flags = ZN_HTTP1_LONG;
+		return zn_http1_ends(c, s) ? ZN_DO_LATE : 0;
+	}
+	effects = zn_http1_answered(c, s, at, sent);
+	return effects;
+}
+
+/* A request has begun, of which all is known that is kept. */
+ZN_HTTP1_STEP void zn_http1_begin(struct zn_request *c, __u64 now)
+{
+	c->state = ZN_REQUEST_ASKED;
+	c->start_ns = c->first_ns;
+	c->read_ns = c->last_ns = now;
+	c->event_ns = c->length = 0;
+	c->events = 0;
+	c->line = ZN_LINE_NONE;
+	c->head = ZN_HEAD_STATUS;
+	c->scanned = c->status = c->field = c->ends = 0;
+	c->flags = c->asks_head ? ZN_HTTP1_EMPTY : 0;
+}
+
+/* A record of TLS with the first message of a client; the preface of HTTP/2. */
+ZN_HTTP1_STEP __u32 zn_http1_other(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	const __u8 *b = s->bytes;
+
+	if (c->protocol)
+		return 0;
+	if (s->have >= 6 && b[0] == 0x16 && b[1] == 3 && b[5] == 1)
+		c->protocol = ZN_PROTOCOL_TLS + 1;
+	else if (s->have >= 6 && b[0] == 'P' && b[1] == 'R' && b[2] == 'I' && b[3] == ' ' && b[4] == '*')
+		c->protocol = ZN_PROTOCOL_HTTP2 + 1;
+	return c->protocol ? ZN_DO_KNOWN : 0;
+}
+
+/* The server received something. With ZN_DO_BEGIN the caller takes the route from c->scan, and calls zn_http1_begin(). */
+ZN_HTTP1_STEP __u32 zn_http1_received(struct zn_request *c, const struct zn_request_scratch *s, __u64 now)
+{
+	__u32 effects = c->state == ZN_REQUEST_BODY ? ZN_DO_END : 0;
+
+	if (c->protocol > ZN_PROTOCOL_HTTP1 + 1)
+		return 0;
+	if (c->state == ZN_REQUEST_ASKED) {
+		c->read_ns = now;
+		return 0;
+	}
+	if (c->line != ZN_LINE_METHOD && c->line != ZN_LINE_PATH) {
+		c->line = ZN_LINE_METHOD;
+		c->scan[0] = c->scanned = 0;
+		c->first_ns = now;
+	}
+	zn_http1_line(c, s);
+	if (c->line == ZN_LINE_BAD) {
+		c->line = ZN_LINE_NONE;
+		return zn_http1_other(c, s);
+	}
+	if (c->line != ZN_LINE_DONE)
+		return 0;
+	if (!c->protocol)
+		effects |= ZN_DO_KNOWN;
+	c->protocol = ZN_PROTOCOL_HTTP1 + 1;
+	return effects | ZN_DO_BEGIN;
+}
+
+/* How a request ended whose connection is closed. */
+ZN_HTTP1_STEP int zn_http1_is_aborted(const struct zn_request *c)
+{
+	return c->state != ZN_REQUEST_BODY || c->flags & (ZN_HTTP1_CHUNKED | ZN_HTTP1_LENGTH);
+}
+
+ZN_HTTP1_STEP enum zn_request_code zn_http1_code(const struct zn_request *c)
+{
+	__u32 hundreds = c->status / 100;
+
+	return hundreds >= 2 && hundreds <= 5 ? (enum zn_request_code)(ZN_OUTCOME_2XX + hundreds - 2)
+					      : ZN_OUTCOME_ABORTED;
+}
+#endif
+
 /* Ring buffer: rare events. State is in the tables, so an event only hurries the daemon or feeds the log. */
 enum zn_event_type {
 	ZN_EV_EXIT,
 	ZN_EV_ALLOC_FAILED,
 	ZN_EV_COMM_ABORT,
-	ZN_EV_STACK, /* stacks of Python functions that are new: their names are to be read while they can be */
-	ZN_EV_JOB,   /* row: its slot */
-	ZN_EV_PROC,  /* a row was claimed */
+	ZN_EV_STACK,  /* stacks of Python functions that are new: their names are to be read while they can be */
+	ZN_EV_JOB,    /* row: its slot */
+	ZN_EV_PROC,   /* a row was claimed */
+	ZN_EV_LISTEN, /* a process listens on a port of TCP; detail: which */
 	ZN_EV_DEVICE /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
 };
 struct zn_event {
@@ -1392,7 +1957,7 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
  *   X(NAME, name, kind, entries, key, value, group, needs, swept)
  * name: what BPF programs call it. kind: ARRAY; MAPPED, an array that the daemon has as memory; HASH; SPARSE, a hash that takes
  * its memory as it is used, where the kernel can do that; STACK, of free indices, so that the lowest ones stay in use and few
- * pages are ever touched; PENDING, as MAPPED, but in objects for kernels before 5.12 a HASH. entries: where it says 1, it is
+ * pages are ever touched; PERCPU, an array for each CPU; PENDING, as MAPPED, but in objects for kernels before 5.12 a HASH. entries: where it says 1, it is
  * the machine that decides (zn_bpf_map_sizes()). group: its line in the account of memory, enum zn_map_group. needs: without
  * one of these families (ZN_NEEDS_*) it has one entry. swept: whose entries are taken out once he has gone: PROCESS, by the id
  * of a process at byte 8 of the key; JOB, by the slot of a job that the value begins with; NOT. */
@@ -1430,7 +1995,14 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 	X(STACKS, stacks, MAPPED, ZN_STACKS_MAX, __u32, struct zn_stack, STACKS, STACKS, NOT)                          \
 	X(PYTHONS, pythons, MAPPED, ZN_PROCS_MAX, __u32, struct zn_python, STACKS, STACKS, NOT)                        \
 	X(WALKS, walks, ARRAY, ZN_WALKS, __u32, struct zn_stack_walk, STACKS, STACKS, NOT)                             \
-	X(WALKERS, walkers, PROGS, 1, __u32, __u32, STACKS, ALL, NOT)
+	X(WALKERS, walkers, PROGS, 1, __u32, __u32, STACKS, ALL, NOT)                                                  \
+	X(SERVERS, servers, MAPPED, ZN_SERVERS_MAX, __u32, struct zn_server, OTHER, REQUESTS, NOT)                     \
+	X(SERVED, served, HASH, ZN_SERVERS_MAX, __u32, __u32, OTHER, REQUESTS, NOT)                                    \
+	X(REQUEST_SERIES, request_series, MAPPED, ZN_REQUEST_SERIES, __u32, struct zn_request_series, OTHER, REQUESTS, \
+		NOT)                                                                                                   \
+	X(REQUESTS, requests, SPARSE, ZN_REQUEST_MAX, __u64, struct zn_request, OTHER, REQUESTS, NOT)                  \
+	X(ROUTES, routes, HASH, 2 * ZN_ROUTE_SLOTS, __u64, __u32, OTHER, ALL, NOT)                                     \
+	X(SCRATCH, scratch, PERCPU, 2, __u32, struct zn_request_scratch, OTHER, ALL, NOT)
 
 #ifndef __bpf__
 /* ---- The daemon's side. ---- */
@@ -1797,7 +2369,7 @@ void zn_tree_close(struct zn_tree *t);
 
 struct zn_procfs_stat {
 	char state; /* as proc(5) has it: R, S, D, T, t, Z, ...; 0: not known */
-	uint32_t parent;
+	uint32_t parent, session;
 	uint64_t cpu_ticks;   /* of all its threads, without its children; sysconf(_SC_CLK_TCK) a second */
 	uint64_t start_ticks; /* since boot */
 };
@@ -2512,6 +3084,11 @@ struct zn_arena_ops {
 	void (*io_cut)(struct zn_arena *a, const struct zn_io_key *key);
 	void (*io_free)(struct zn_arena *a, const struct zn_io_row *row); /* with its owner's share */
 	int (*map_coarse)(struct zn_arena *a, uint32_t index);
+	/* A server is watched from here on: its index, or -errno. gone(): nobody finds it any more. free(), at least a second
+	 * later, gives it and its routes back. */
+	int (*server_add)(struct zn_arena *a, const struct zn_server *server);
+	void (*server_gone)(struct zn_arena *a, uint32_t index);
+	void (*server_free)(struct zn_arena *a, uint32_t index);
 	/* Calls of ioctl() on GPUs that are under way: which process's, and since when. NULL: nobody knows. */
 	void (*ioctls)(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to);
 };
@@ -2530,9 +3107,11 @@ struct zn_arena {
 	struct zn_shared *shared;
 	struct zn_proc *procs;
 	struct zn_hist *hists;
-	struct zn_job_shared *jobs;    /* ZN_JOBS_MAX pages; NULL: none */
-	struct zn_skew *skews;         /* ZN_SKEWS_MAX; NULL: none */
-	struct zn_coarse_hist *coarse; /* ZN_IO_MAX; NULL: none */
+	struct zn_job_shared *jobs;               /* ZN_JOBS_MAX pages; NULL: none */
+	struct zn_skew *skews;                    /* ZN_SKEWS_MAX; NULL: none */
+	struct zn_coarse_hist *coarse;            /* ZN_IO_MAX; NULL: none */
+	struct zn_server *servers;                /* ZN_SERVERS_MAX; NULL: none */
+	struct zn_request_series *request_series; /* ZN_REQUEST_SERIES; NULL: none */
 	const struct zn_arena_ops *ops;
 	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's to set. */
 	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
@@ -3392,6 +3971,30 @@ struct zn_stacks_usage {
 };
 void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes the lock itself */
 
+/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_series zn_server_role): servers whose requests are counted. ---- */
+
+const char *zn_request_route(enum zn_request_route route);
+const char *zn_request_code(enum zn_request_code code);
+const char *zn_request_protocol(enum zn_request_protocol protocol);
+const char *zn_server_role(enum zn_server_role role);
+/* The key of a route for the map `routes`; OTHER has none. */
+uint64_t zn_request_route_key(enum zn_request_route route);
+/* The server of an index, or NULL; its series of a route, or NULL: it had no such request. */
+const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index);
+const struct zn_request_series *zn_server_series(
+	const struct zn_arena *a, const struct zn_server *server, enum zn_request_route route);
+/* The histogram, or NULL: it has none. */
+const struct zn_hist *zn_request_hist(struct zn_arena *a, uint32_t slot);
+struct zn_requests {
+	struct zn_arena *arena;
+	bool (*ended)(uint32_t tgid); /* NULL: none ends by itself */
+	uint32_t count;               /* servers that live */
+};
+void zn_requests_init(struct zn_requests *r, struct zn_arena *a);
+/* A process that serves was found: it is watched from here on, if it is not already. */
+void zn_requests_found(void *requests, const struct zn_server *server);
+void zn_requests_tick(struct zn_requests *r, uint64_t now_ns);
+
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
 
@@ -4077,6 +4680,7 @@ struct zn_kernel {
 	char why[ZN_FAM_ALL][ZN_TEXT_MAX];       /* why not; or, if it is, what of it is missing */
 	bool on_demand[ZN_FAM_ALL];              /* all of its points are attached only while they are wanted */
 	bool wanted;                             /* some process is hooked: points that are on demand are attached */
+	bool serves;                             /* some server is watched: those that this needs are, too */
 	uint32_t kprobe_type;                    /* of kprobes as perf events; 0: none */
 };
 
@@ -4086,7 +4690,8 @@ void zn_kernel_close(struct zn_kernel *k);
 uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are there, for zn_agg.measured */
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
 void zn_kernel_want(struct zn_kernel *k, bool wanted);
-void zn_kernel_table(struct zn_kernel *k); /* the points alone, for --list-probes */
+void zn_kernel_serve(struct zn_kernel *k, bool serves); /* the same for what only servers need */
+void zn_kernel_table(struct zn_kernel *k);              /* the points alone, for --list-probes */
 
 #ifdef ZN_IN_probe
 #define ZN_TOO_OLD "this kernel is too old: 5.15 is needed"
@@ -4243,7 +4848,8 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_mappers, zn_bpf_net, zn_bpf_stacks, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old, zn_bpf_vfs_old;
+	zn_bpf_mappers, zn_bpf_requests, zn_bpf_net, zn_bpf_stacks, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old,
+	zn_bpf_vfs_old;
 /* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
 struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob);
 /* While it is true, all objects share what libbpf read of the kernel's types. */
@@ -4319,6 +4925,17 @@ void zn_bpf_job_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a j
 
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_bpf_quota_tick(struct zn_probe *p, uint64_t now_ns);
+void zn_bpf_quota_hist_clear(struct zn_arena *a, uint32_t slot); /* it is free again */
+void zn_bpf_quota_hist_free(struct zn_arena *a, uint32_t slot);  /* and its owner has one less */
+
+/* ---- probe/arena_request.c (zn_bpf_request_): servers and their requests. ---- */
+
+int zn_bpf_request_open(struct zn_probe *p);
+void zn_bpf_request_close(struct zn_probe *p);
+int zn_bpf_request_add(struct zn_arena *a, const struct zn_server *server);
+void zn_bpf_request_gone(struct zn_arena *a, uint32_t index);
+void zn_bpf_request_free(struct zn_arena *a, uint32_t index);
+void zn_bpf_request_tick(struct zn_probe *p, uint64_t now_ns); /* ends what nothing tells the end of */
 
 #ifdef ZN_IN_probe
 void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many entries each table has */
@@ -4359,6 +4976,7 @@ struct zn_probe {
 	struct zn_thread_states *thread_states; /* ZN_PROCS_MAX of them, by row */
 	uint8_t states_mapped[ZN_PROCS_MAX / 8];
 	struct ring_buffer *ring;
+	uint64_t requests_ns;                    /* when connections of servers were looked at last */
 	uint32_t consumed;                       /* events in this turn */
 	struct zn_leaving leaving[ZN_PROCS_MAX]; /* the oldest first */
 	uint32_t leaving_count;
@@ -4715,6 +5333,48 @@ void zn_places_serve(
 	struct zn_places *s, uint64_t now_ns); /* on the finder's thread: looks at what was asked for of late */
 #endif
 
+/* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
+
+#define ZN_SERVICES_FOUND  64
+#define ZN_SERVICE_NAMES   4096  /* bytes of names of /proc at one time */
+#define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
+#define ZN_SERVICE_PARENTS 6
+struct zn_service_gpu { /* a tracked process, and what it is known by */
+	uint32_t id, pid, session;
+	uint64_t pid_ns; /* of process ids; 0: the daemon's own */
+	struct zn_job_ref job;
+	uint32_t parent[ZN_SERVICE_PARENTS];
+};
+struct zn_service_socket {
+	uint64_t inode;
+	uint32_t port; /* 0: a Unix socket */
+};
+struct zn_services {
+	struct zn_probe *probe;
+	pthread_mutex_t *lock; /* over found[] and listens[] */
+	struct zn_server found[ZN_SERVICES_FOUND];
+	uint32_t found_count;
+	uint32_t listens[ZN_SERVICES_FOUND], listens_count;
+	bool sweeping, again;
+	int dir;
+	char names[ZN_SERVICE_NAMES] __attribute__((aligned(8)));
+	size_t at, have;
+	uint64_t swept_ns, own_namespace;
+	uint32_t gpu_count;
+	struct zn_service_gpu gpu[ZN_PROCS_MAX]; /* by row; id 0: none */
+	uint64_t network, read_ns;               /* whose sockets these are, and since when */
+	uint32_t socket_count;
+	struct zn_service_socket socket[ZN_SERVICE_SOCKETS];
+};
+void zn_services_init(struct zn_services *s, struct zn_probe *p, pthread_mutex_t *lock);
+void zn_services_close(struct zn_services *s);
+/* On the finder's thread: what processes were heard to listen, and a part of a look at all; not longer than until then. */
+void zn_services_run(struct zn_services *s, uint64_t until_ns);
+bool zn_services_ended(uint32_t tgid); /* for zn_requests.ended */
+/* From any thread: a process listens; what was found since the last time. */
+void zn_services_listen(struct zn_services *s, uint32_t pid);
+void zn_services_take(struct zn_services *s, void (*found)(void *to, const struct zn_server *server), void *to);
+
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
@@ -4736,6 +5396,7 @@ void zn_find_place(void *find, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYT
 bool zn_find_threads(void *find, struct zn_threads *to);
 uint64_t zn_find_partial_gpus(void *find);
 void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
+struct zn_services *zn_find_services(struct zn_find *f);
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
 
@@ -5577,6 +6238,17 @@ zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_t
 zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 #endif
 
+/* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_): what metrics of servers and their requests yield. ---- */
+
+void zn_metrics_request_done(struct zn_walk *w);
+void zn_metrics_request_number(struct zn_walk *w);    /* arg: offset of a field of struct zn_request_series */
+void zn_metrics_request_durations(struct zn_walk *w); /* arg: enum zn_request_duration */
+void zn_metrics_request_seconds(struct zn_walk *w);
+void zn_metrics_server_durations(struct zn_walk *w); /* arg: enum zn_server_duration */
+void zn_metrics_server_held(struct zn_walk *w);
+void zn_metrics_server_connections(struct zn_walk *w);
+void zn_metrics_server_info(struct zn_walk *w);
+
 /* ---- output/metrics_self.c (zn_metrics_self_): what metrics of the daemon itself yield. ---- */
 
 #ifdef ZN_IN_output
@@ -5735,6 +6407,11 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p);      /* an obje
  * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
  * is null in a report and not there in a snapshot. */
 void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struct zn_io_sum *f, bool rates);
+
+/* ---- output/requests_json.c (zn_server_json): servers and their requests, as JSON. ---- */
+
+/* For zn_json_list(): the server of index i. job: only servers of this job; empty: all. */
+bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char *job, uint32_t i);
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
@@ -5988,7 +6665,8 @@ bool zn_auth_token(const struct zn_auth *a, const struct zn_http_req *req);
 	X(ALERTS, "alerts")                                                                                            \
 	X(PROBES, "probes")                                                                                            \
 	X(LOST, "lost")                                                                                                \
-	X(WHY, "why")
+	X(WHY, "why")                                                                                                  \
+	X(SERVERS, "servers")
 enum zn_topic {
 #define X(e, label) ZN_TOPIC_##e,
 	ZN_TOPICS(X)

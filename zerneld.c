@@ -40,6 +40,7 @@ struct daemon {
 	struct zn_checkpoints checkpoints;
 	struct zn_causes causes;
 	struct zn_suspicions suspicions;
+	struct zn_requests requests;
 	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
@@ -152,6 +153,10 @@ static void live_tick(struct daemon *d)
 	if (wanted)
 		gpu_majors_find(d);
 	zn_ends_check(&d->probe);
+	if (d->state.find)
+		zn_services_take(zn_find_services(d->state.find), zn_requests_found, &d->requests);
+	zn_kernel_serve(&d->probe.kernel, d->requests.count > 0);
+	zn_bpf_request_tick(&d->probe, zn_now_ns());
 	d->hang_logged = d->hang_logged && zn_state_hang(&d->state, why);
 	if (d->state.find)
 		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->state.find)), "libraries", zn_now_ns());
@@ -194,6 +199,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_startup_tick(&d->startup, now);
 	zn_checkpoints_tick(&d->checkpoints, now);
 	zn_causes_tick(&d->causes, now);
+	zn_requests_tick(&d->requests, now);
 	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
 	zn_suspicion_tick(&d->suspicions, now);
 	zn_annotations_tick(&d->annotations);
@@ -290,6 +296,8 @@ static void on_event(void *owner, const struct zn_event *ev)
 		zn_walker_wake(d->walker);
 	else if (ev->type == ZN_EV_DEVICE)
 		on_device(d, ev);
+	else if (ev->type == ZN_EV_LISTEN && d->state.find)
+		zn_services_listen(zn_find_services(d->state.find), ev->tgid);
 	else if (ev->type == ZN_EV_COMM_ABORT)
 		zn_log(ZN_WARN, "process %u: ncclCommAbort", ev->tgid);
 }
@@ -397,6 +405,8 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	d->probe.arena.job_tree = zn_cgroup_tree;
 	zn_agg_init(&d->agg, &d->probe.arena);
 	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
+	zn_requests_init(&d->requests, &d->probe.arena);
+	d->requests.ended = zn_services_ended;
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->state.probe = &d->probe;
 	err = zn_find_open(&d->find, &d->probe, &d->options);
@@ -440,6 +450,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	if (!err) {
 		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
 		zn_agg_init(&d->agg, &d->sim.memory.arena);
+		zn_requests_init(&d->requests, &d->sim.memory.arena);
 		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;

@@ -38,6 +38,10 @@ struct pt_regs {
 #define ZN_NR_WRITEV         20
 #define ZN_NR_SENDTO         44
 #define ZN_NR_SENDMSG        46
+#define ZN_NR_READ           0
+#define ZN_NR_READV          19
+#define ZN_NR_RECVFROM       45
+#define ZN_NR_RECVMSG        47
 /* Made by the kernel's own code at the return (6.11) or the entry (6.18) of a probed function, not by the program. */
 #define ZN_NR_OF_PROBE(nr) ((nr) == 335 || (nr) == 336)
 #define ZN_RESULT_LONG(r)  ((r)->ax)
@@ -85,6 +89,10 @@ struct pt_regs {
 #define ZN_NR_WRITEV             66
 #define ZN_NR_SENDTO             206
 #define ZN_NR_SENDMSG            211
+#define ZN_NR_READ               63
+#define ZN_NR_READV              65
+#define ZN_NR_RECVFROM           207
+#define ZN_NR_RECVMSG            212
 #define ZN_NR_MUNMAP             215
 #define ZN_NR_MMAP               222
 #define ZN_NR_OF_PROBE(nr)       false
@@ -254,10 +262,23 @@ struct io_uring_task {
 /* sockets */
 struct sock_common {
 	unsigned short skc_family;
+	__u16 skc_num;
 };
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
+	__u16 sk_type;
+};
+struct inet_connection_sock {
+	struct {
+		__u32 lrcvtime;
+	} icsk_ack;
+};
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u32 snd_nxt;
+	__u32 write_seq;
+	__u32 srtt_us;
 };
 struct socket {
 	struct sock *sk;

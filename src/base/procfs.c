@@ -219,8 +219,8 @@ bool zn_procfs_contained(const char *proc_root, uint32_t pid)
 	return at[strspn(at, "0123456789")] == '\t';
 }
 
-/* The name before the last ')' is hostile. Fields 3 (state), 4 (parent), 14 and 15 (time in user space and in the
- * kernel), 22 (start). */
+/* The name before the last ')' is hostile. Fields 3 (state), 4 (parent), 6 (session), 14 and 15 (time in user space
+ * and in the kernel), 22 (start). */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
 {
 	char path[ZN_TEXT_MAX], text[1024];
@@ -231,8 +231,8 @@ bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *
 	snprintf(path, sizeof(path), "%s/%u/stat", proc_root, pid);
 	at = zn_file_read(path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
 	if (!at ||
-		sscanf(at, ") %c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
-			&to->state, &to->parent, &user, &system, &start) != 5)
+		sscanf(at, ") %c %u %*d %u %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
+			&to->state, &to->parent, &to->session, &user, &system, &start) != 6)
 		return false;
 	to->cpu_ticks = user + system;
 	to->start_ticks = start;

@@ -106,6 +106,12 @@ static const size_t nccl_calls = offsetof(struct zn_hist, calls);
 static const size_t nccl_bytes = offsetof(struct zn_hist, bytes);
 static const size_t nccl_errors = offsetof(struct zn_hist, errors);
 
+static const size_t request_in_flight = offsetof(struct zn_request_series, in_flight),
+		    request_events = offsetof(struct zn_request_series, events);
+static const enum zn_request_duration request_whole = ZN_REQUEST_WHOLE, request_first = ZN_REQUEST_FIRST,
+				      request_gap = ZN_REQUEST_GAP;
+static const enum zn_server_duration server_unread = ZN_SERVER_UNREAD, server_rtt = ZN_SERVER_RTT;
+
 static const bool entries = false, limit = true, waiting = true, down = false;
 
 static const struct zn_metric_job_gpu job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
@@ -358,6 +364,30 @@ static const struct zn_metric table[] = {
 		"CPU time that all processes spent in our probes over the last tick, in cores: calls at their calibrated cost."},
 	{"zernel_overhead_ratio", GAUGE, "pid", zn_metrics_process_overhead, NULL,
 		"Share of one core that a process spent in our probes over the last tick: calls at their calibrated cost."},
+	{"zernel_requests_total", COUNTER, "pid,route,code", zn_metrics_request_done, NULL,
+		"Requests that a server has answered, by what was asked for and the class of the answer's status; aborted: the connection was closed before the answer was whole. docs/REQUESTS.md."},
+	{"zernel_requests_in_flight", GAUGE, "pid,route", zn_metrics_request_number, &request_in_flight,
+		"Requests that a server has begun to read and not answered in full."},
+	{"zernel_request_duration_seconds", DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_whole,
+		"From the first byte of a request that a server read to the last one of its answer that it sent; without aborted ones."},
+	{"zernel_request_first_event_seconds", DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_first,
+		"From the last byte of a request that a server read to the first event of its answer: the time to the first token, of streamed answers. The engine's own queue is in it."},
+	{"zernel_request_event_gap_seconds", DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_gap,
+		"Between two events of a streamed answer: the time between tokens where each event has one. Events within 0.5 ms are of one step and make no gap."},
+	{"zernel_request_events_total", COUNTER, "pid,route", zn_metrics_request_number, &request_events,
+		"Events of streamed answers: sends that begin with one. An event may have several tokens, or none."},
+	{"zernel_request_in_flight_seconds_total", COUNTER, "pid,route", zn_metrics_request_seconds, NULL,
+		"Time that requests which have ended were in flight, all together: its rate is how many were at one time."},
+	{"zernel_request_unread_seconds", DURATIONS, "pid,quantile", zn_metrics_server_durations, &server_unread,
+		"Time that the first bytes of a request over TCP lay in the socket before the server read them; in ticks of the kernel's clock."},
+	{"zernel_request_rtt_seconds", DURATIONS, "pid,quantile", zn_metrics_server_durations, &server_rtt,
+		"Smoothed round trip of a request's connection at its end, as TCP knows it."},
+	{"zernel_request_held_total", COUNTER, "pid,what", zn_metrics_server_held, NULL,
+		"Events of which TCP kept bytes back when they were sent: for want of an acknowledgement or of room. first: the first one of an answer."},
+	{"zernel_request_connections_total", COUNTER, "pid,protocol", zn_metrics_server_connections, NULL,
+		"Connections to a server whose protocol was told by their first bytes. Requests are seen in http1 alone; other: one that left HTTP, such as a WebSocket."},
+	{"zernel_service_info", INFO, "service,pid,role,port,comm", zn_metrics_server_info, NULL,
+		"A process whose requests are counted: it listens, and belongs to one that uses a GPU. role: both where it uses one itself. service: the outermost such process above it. port 0: a Unix socket alone."},
 	{"zernel_lost_total", COUNTER, "what", zn_metrics_self_lost, NULL, "Things that could not be counted or delivered."},
 	{"zernel_outbound_requests_total", COUNTER, "to,result", zn_metrics_self_sent, NULL,
 		"Requests that the daemon made, by destination and what became of them: retried ones are made again, refused ones are not, failed ones were given up for newer ones."},

@@ -545,6 +545,13 @@ static bool put_node(struct zn_json *j, const struct zn_state *state)
 	return false;
 }
 
+static bool server_item(const void *scope, struct zn_json *j, uint32_t i)
+{
+	const struct scope *s = scope;
+
+	return zn_server_json(j, s->state, s->job, i);
+}
+
 static bool why_item(const void *scope, struct zn_json *j, uint32_t i)
 {
 	const struct scope *s = scope;
@@ -566,6 +573,7 @@ static const struct {
 	{ZN_TOPIC_PROBES, "probes", '[', probe_item},
 	{ZN_TOPIC_JOBS, "jobs", '[', job_item},
 	{ZN_TOPIC_IO, "io", '[', io_item},
+	{ZN_TOPIC_SERVERS, "servers", '[', server_item},
 	{ZN_TOPIC_PROCESSES, "processes", '[', process_item},
 };
 

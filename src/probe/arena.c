@@ -35,28 +35,6 @@ static int map_coarse(struct zn_arena *a, uint32_t index)
 	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_COARSE, a->coarse, a->coarse_mapped, index);
 }
 
-/* For the next series: nobody adds to it any more. */
-static void hist_clear(struct zn_arena *a, uint32_t slot)
-{
-	struct zn_hist *h = zn_arena_hist(a, slot);
-
-	if (!h)
-		return;
-	memset(h, 0, sizeof(*h));
-	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
-}
-
-/* A histogram of a process or a communicator that has gone. */
-static void hist_free(struct zn_arena *a, uint32_t slot)
-{
-	struct zn_hist *h = zn_arena_hist(a, slot);
-
-	if (!h)
-		return;
-	zn_quota_give(&a->shared->quota[ZN_QUOTA_HISTOGRAM], h->owner);
-	hist_clear(a, slot);
-}
-
 /* Ends a call of ioctl() on a GPU in which the thread ended, which no program saw. The same as zn_gpu_leave() in
  * BPF. */
 static void gpu_left(struct zn_gpu_calls *g)
@@ -139,7 +117,7 @@ static void row_give(struct zn_probe *p, uint32_t row)
 	struct zn_thread_states *states = zn_bpf_map_thread_states(p, row);
 
 	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
-		hist_free(a, proc->hist[d]);
+		zn_bpf_quota_hist_free(a, proc->hist[d]);
 	if (states)
 		memset(states, 0, sizeof(*states));
 	if (proc->in_ioctl)
@@ -182,7 +160,7 @@ static void skew_release(struct zn_arena *a, uint32_t slot)
 	uint32_t owner = ZN_SKEW_OWNER(s->of);
 
 	a->shared->skew_used[slot] = 0;
-	hist_free(a, s->hist);
+	zn_bpf_quota_hist_free(a, s->hist);
 	memset(&s->hash, 0, sizeof(*s) - offsetof(struct zn_skew, hash));
 	__atomic_store_n(&s->of, 0, __ATOMIC_RELEASE);
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_SKEW], owner);
@@ -225,7 +203,7 @@ static void io_free(struct zn_arena *a, const struct zn_io_row *row)
 	struct zn_quota *quota = a->shared->quota;
 
 	if (row->hist < ZN_HISTS_MAX) {
-		hist_clear(a, row->hist);
+		zn_bpf_quota_hist_clear(a, row->hist);
 		zn_quota_give(&quota[ZN_QUOTA_IO_HIST], row->owner);
 	} else {
 		coarse_free(a, row->hist - ZN_HISTS_MAX);
@@ -331,6 +309,9 @@ static const struct zn_arena_ops arena_ops = {
 	.stalls = read_stalls,
 	.worker_add = worker_add,
 	.ioctls = read_ioctls,
+	.server_add = zn_bpf_request_add,
+	.server_gone = zn_bpf_request_gone,
+	.server_free = zn_bpf_request_free,
 };
 
 #define SHARED_BYTES ((sizeof(struct zn_shared) + 4095) & ~4095UL)
@@ -367,7 +348,9 @@ int zn_bpf_arena_open(struct zn_probe *p)
 		err = free_list_fill(p->map_fd[ZN_MAP_FREE_HISTS], ZN_HISTS_FIRST, ZN_HISTS_MAX);
 	if (!err)
 		err = free_list_fill(p->map_fd[ZN_MAP_FREE_COARSE], 0, ZN_IO_MAX);
-	return err ? err : free_list_fill(p->map_fd[ZN_MAP_FREE_JOBS], 0, ZN_JOBS_MAX);
+	if (!err)
+		err = free_list_fill(p->map_fd[ZN_MAP_FREE_JOBS], 0, ZN_JOBS_MAX);
+	return err ? err : zn_bpf_request_open(p);
 }
 
 void zn_bpf_arena_close(struct zn_probe *p)
@@ -382,6 +365,7 @@ void zn_bpf_arena_close(struct zn_probe *p)
 	zn_bpf_map_unreserve(ZN_MAP_JOBS, a->jobs);
 	zn_bpf_map_unreserve(ZN_MAP_SKEWS, a->skews);
 	zn_bpf_map_unreserve(ZN_MAP_THREAD_STATES, p->thread_states);
+	zn_bpf_request_close(p);
 	p->thread_states = NULL;
 	memset(p->states_mapped, 0, sizeof(p->states_mapped));
 	memset(a, 0, sizeof(*a));

@@ -3,6 +3,7 @@
  * What each owner may hold of the tables of the arena over BPF maps, and what he holds where programs do not count it.
  */
 #include "zernel.h"
+#include <bpf/bpf.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,6 +34,9 @@ void zn_bpf_quota_open(struct zn_probe *p)
 		[ZN_QUOTA_CALL] = ZN_CALLS_MAX,
 		[ZN_QUOTA_SOCKET] = ZN_SOCKS_MAX,
 		[ZN_QUOTA_STACK] = ZN_STACKS_MAX,
+		[ZN_QUOTA_SERVER] = ZN_SERVERS_MAX,
+		[ZN_QUOTA_ROUTE] = ZN_REQUEST_SERIES,
+		[ZN_QUOTA_REQUEST] = ZN_REQUEST_MAX,
 	};
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {
@@ -40,6 +44,28 @@ void zn_bpf_quota_open(struct zn_probe *p)
 		p->arena.shared->quota[t].reserve = size[t] / 16;
 	}
 	p->arena.shared->sched_mask = p->sizes.sched_entries / ZN_SCHED_WAYS - 1;
+}
+
+/* For the next series: nobody adds to it any more. */
+void zn_bpf_quota_hist_clear(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_hist *h = zn_arena_hist(a, slot);
+
+	if (!h)
+		return;
+	memset(h, 0, sizeof(*h));
+	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
+}
+
+/* One that a process, a communicator or a server had. */
+void zn_bpf_quota_hist_free(struct zn_arena *a, uint32_t slot)
+{
+	struct zn_hist *h = zn_arena_hist(a, slot);
+
+	if (!h)
+		return;
+	zn_quota_give(&a->shared->quota[ZN_QUOTA_HISTOGRAM], h->owner);
+	zn_bpf_quota_hist_clear(a, slot);
 }
 
 #define RECOUNT_NS (60 * ZN_NS_PER_S)

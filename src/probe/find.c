@@ -70,6 +70,7 @@ struct zn_find {
 	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
 	bool info_wanted;                 /* of some row */
 	struct zn_places places;
+	struct zn_services services;
 	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
 
@@ -475,6 +476,7 @@ static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 		return 0;
 	mappers_check(f, now_ns);
 	sweep_run(f, zn_now_ns());
+	zn_services_run(&f->services, zn_now_ns() + SLICE_MS * ZN_NS_PER_MS);
 	spent_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
 	zn_pace_spend(&f->idle, spent_ns);
 	return spent_ns;
@@ -538,7 +540,8 @@ static int idle_wait_ms(const struct zn_find *f)
 {
 	uint64_t wait_ms = zn_pace_wait_ns(&f->idle) / ZN_NS_PER_MS + 1;
 
-	return (f->sweep.running || f->checking) && wait_ms < ROUND_MS ? (int)wait_ms : ROUND_MS;
+	return (f->sweep.running || f->checking || f->services.sweeping) && wait_ms < ROUND_MS ? (int)wait_ms
+											       : ROUND_MS;
 }
 
 /* Sleeps until something was mapped, or until the next round; longer only where the thread has had its share of a core.
@@ -596,6 +599,7 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	f->libraries = zn_libraries_open(probe, options, &f->lock);
 	f->gpu_files = files_given(options);
 	f->places.lock = &f->lock;
+	zn_services_init(&f->services, probe, &f->lock);
 	f->mappings =
 		(struct zn_mappings){.owner = f, .mapped = on_mapped, .lost = event_lost, .incomplete = on_incomplete};
 	err = zn_mappings_open(&f->mappings);
@@ -667,6 +671,7 @@ void zn_find_close(struct zn_find *f)
 		zn_maps_close(&f->reader[i]);
 	zn_sweep_close(&f->sweep);
 	zn_tree_close(&f->tree);
+	zn_services_close(&f->services);
 	zn_mappings_close(&f->mappings);
 	if (f->stop_fd > 0)
 		close(f->stop_fd);
@@ -681,4 +686,9 @@ struct zn_libraries *zn_find_libraries(struct zn_find *f)
 bool zn_find_by_events(const struct zn_find *f)
 {
 	return f->by_events;
+}
+
+struct zn_services *zn_find_services(struct zn_find *f)
+{
+	return &f->services;
 }

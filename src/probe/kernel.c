@@ -22,8 +22,9 @@ enum how {
 };
 #define NEEDED 1 /* attached only while some process is hooked; for tracepoints alone */
 #define OR     2 /* in place of the one before it, where that cannot be loaded; such places are the last of their method */
-#define CORE   8 /* without it the method is worth nothing; such rows are the first of their method */
-#define ALSO   4 /* goes with any method: alone it makes none */
+#define CORE   8  /* without it the method is worth nothing; such rows are the first of their method */
+#define ALSO   4  /* goes with any method: alone it makes none */
+#define SERVES 16 /* attached only while a server is watched; with NEEDED */
 
 #define TRACED(family, function, flags)                                                                                \
 	{&zn_bpf_vfs, #function "_leave", #function, family, ZN_METHOD_FENTRY, TRACE, flags},                          \
@@ -162,6 +163,30 @@ static const struct {
 	{&zn_bpf_net, "tcp_retransmit", "tcp_retransmit_skb", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, RAW, NEEDED | ALSO},
 	{&zn_bpf_net, "tcp_destroy", "tcp_destroy_sock", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, RAW, ALSO},
 	{&zn_bpf_vfs, "call_enter", "sys_enter", ZN_FAM_NET, ZN_METHOD_TRACEPOINT, TRACE, NEEDED},
+
+	/* The tracepoints first: they see both kinds of sockets, and cost less. */
+	{&zn_bpf_requests, "request_send", "sock_send_length", ZN_FAM_REQUESTS, ZN_METHOD_TRACEPOINT, RAW,
+		NEEDED | SERVES | CORE},
+	{&zn_bpf_requests, "request_receive", "sock_recv_length", ZN_FAM_REQUESTS, ZN_METHOD_TRACEPOINT, RAW,
+		NEEDED | SERVES | CORE},
+	{&zn_bpf_requests, "request_destroy", "tcp_destroy_sock", ZN_FAM_REQUESTS, ZN_METHOD_TRACEPOINT, RAW,
+		NEEDED | SERVES | CORE},
+	{&zn_bpf_requests, "request_listen", "inet_sock_set_state", ZN_FAM_REQUESTS, ZN_METHOD_TRACEPOINT, RAW,
+		NEEDED | ALSO},
+	{&zn_bpf_requests, "tcp_sendmsg_request", "tcp_sendmsg", ZN_FAM_REQUESTS, ZN_METHOD_FENTRY, TRACE,
+		NEEDED | SERVES | CORE},
+	{&zn_bpf_requests, "inet_recvmsg_request", "inet_recvmsg", ZN_FAM_REQUESTS, ZN_METHOD_FENTRY, TRACE,
+		NEEDED | SERVES | CORE},
+	{&zn_bpf_requests, "request_destroy", "tcp_destroy_sock", ZN_FAM_REQUESTS, ZN_METHOD_FENTRY, RAW,
+		NEEDED | SERVES | CORE},
+	{&zn_bpf_requests, "inet6_recvmsg_request", "inet6_recvmsg", ZN_FAM_REQUESTS, ZN_METHOD_FENTRY, TRACE,
+		NEEDED | SERVES},
+	{&zn_bpf_requests, "unix_stream_sendmsg_request", "unix_stream_sendmsg", ZN_FAM_REQUESTS, ZN_METHOD_FENTRY,
+		TRACE, NEEDED | SERVES},
+	{&zn_bpf_requests, "unix_stream_recvmsg_request", "unix_stream_recvmsg", ZN_FAM_REQUESTS, ZN_METHOD_FENTRY,
+		TRACE, NEEDED | SERVES},
+	{&zn_bpf_requests, "request_listen", "inet_sock_set_state", ZN_FAM_REQUESTS, ZN_METHOD_FENTRY, RAW,
+		NEEDED | ALSO},
 };
 
 /* What a family cannot see on a method, even where all of that is there. */
@@ -595,17 +620,30 @@ uint64_t zn_kernel_measured(const struct zn_kernel *k)
 	return families;
 }
 
-void zn_kernel_want(struct zn_kernel *k, bool wanted)
+static void points_want(struct zn_kernel *k, bool serves, bool wanted)
 {
-	if (wanted == k->wanted)
-		return;
-	k->wanted = wanted;
 	for (uint32_t i = 0; i < k->point_count; i++) {
-		if (!(table[i].flags & NEEDED) || k->point[i].prog_fd < 0)
+		if (!(table[i].flags & NEEDED) || !(table[i].flags & SERVES) == serves || k->point[i].prog_fd < 0)
 			continue;
 		if (!wanted)
 			zn_fd_close(&k->point[i].link_fd);
 		else if (point_attach(k, i))
 			zn_log(ZN_WARN, "kernel: cannot attach to %s", k->point[i].place);
 	}
+}
+
+void zn_kernel_want(struct zn_kernel *k, bool wanted)
+{
+	if (wanted == k->wanted)
+		return;
+	k->wanted = wanted;
+	points_want(k, false, wanted);
+}
+
+void zn_kernel_serve(struct zn_kernel *k, bool serves)
+{
+	if (serves == k->serves)
+		return;
+	k->serves = serves;
+	points_want(k, true, serves);
 }

@@ -18,9 +18,10 @@
 #define ZN_NEEDS_NCCL       (1u << ZN_FAM_NCCL)
 #define ZN_NEEDS_LIBRARIES  (ZN_NEEDS_GPU_MEM | ZN_NEEDS_CUDA_TRACE | ZN_NEEDS_NCCL)
 #define ZN_NEEDS_STACKS     (1u << ZN_FAM_STACKS)
+#define ZN_NEEDS_REQUESTS   (1u << ZN_FAM_REQUESTS)
 #define ZN_NEEDS_FILES      (1u << ZN_FAM_VFS | 1u << ZN_FAM_META)
 
-enum kind { ARRAY, MAPPED, HASH, SPARSE, STACK, PENDING, PROGS };
+enum kind { ARRAY, MAPPED, HASH, SPARSE, STACK, PERCPU, PENDING, PROGS };
 
 static const struct {
 	const char *name;
@@ -221,7 +222,7 @@ struct zn_map_bytes zn_bpf_map_bytes(const struct zn_probe *p)
 
 #define BATCH     512
 #define KEY_MAX   32
-#define VALUE_MAX 64
+#define VALUE_MAX 128
 static char batch_key[BATCH * KEY_MAX], batch_value[BATCH * VALUE_MAX];
 #define X(NAME, name, kind, entries, key, value, group, needs, swept)                                                  \
 	_Static_assert(                                                                                                \

@@ -17,7 +17,7 @@ KEY = "Sec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw=="
 GOOD = ["Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13", KEY]
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",
            "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms"]
-TOPICS = {"gpus", "processes", "jobs", "io", "alerts", "probes", "lost", "why"}
+TOPICS = {"gpus", "processes", "jobs", "io", "alerts", "probes", "lost", "why", "servers"}
 NODE_CLIENT = os.path.join(HERE, "ws_client.mjs")
 MODULE = os.path.join(os.path.dirname(HERE), "web", "node_modules", "ws", "package.json")
 

@@ -434,11 +434,11 @@ static const struct {
 	{"ws-origin", "https://a,,https://b", IS_ORIGIN},
 	{"tier", "none", "auto, fentry, kprobe or tracepoint"},
 	{"probes", "gpu,",
-		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks"},
+		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks requests"},
 	{"probes", "gpu,all",
-		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks"},
+		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks requests"},
 	{"probes", "cud",
-		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks"},
+		"all, none, or some of these with commas between them: gpu cuda nccl sched dataload dist syscalls ioctl net vfs meta stacks requests"},
 };
 
 static void bad_values(void)

@@ -209,7 +209,7 @@ static int count(struct zn_str list)
 static const char *const starred[] = {"gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us",
 	"nccl_allreduce_p50_ms", "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms"};
 static const char *const node[] = {"node", "source", "version", "uptime_s", "interval_ms", "history"};
-static const char *const lists[] = {"alerts", "why", "gpus", "lost", "probes", "jobs", "io", "processes"};
+static const char *const lists[] = {"alerts", "why", "gpus", "lost", "probes", "jobs", "io", "servers", "processes"};
 
 /* The keys of a snapshot are those starred, then some of the others in their order. */
 static void check_keys(struct zn_str got)

@@ -15,8 +15,8 @@
 #include "zernel.h"
 
 #define LONG "interval_ms=60000" /* an interval that does not end while a test runs */
-#define ALL  "ff"                /* topics, when none is named */
-_Static_assert(ZN_TOPICS_ALL == 0xff, "ALL");
+#define ALL  "1ff"               /* topics, when none is named */
+_Static_assert(ZN_TOPICS_ALL == 0x1ff, "ALL");
 
 const char zn_version[] = "1", zn_commit[] = "2";
 char zn_page[] = "page";
@@ -231,7 +231,7 @@ T(variants)
 		{"topics=alerts%2clost", "2 50 ", "5 50 "},
 		{"topics=alerts&job=7", "3 10 7", "6 10 7"},
 		{"job=7&topics=alerts", "3 10 7", "6 10 7"},
-		{"topics=gpus,processes,jobs,io,alerts,probes,lost,why", "1 " ALL " ", "4 " ALL " "},
+		{"topics=gpus,processes,jobs,io,alerts,probes,lost,why,servers", "1 " ALL " ", "4 " ALL " "},
 	};
 	int fd[ZN_LEN(rows)];
 
@@ -264,7 +264,7 @@ T(as_many_feeds_as_there_may_be)
 	more = ask("job=x", "", head);
 	CHECK(!strncmp(head, "HTTP/1.1 503 ", 13) && strstr(head, "\r\nRetry-After: "));
 	hang_up(more);
-	fd[0] = dial("topics=gpus,processes,jobs,io,alerts,probes,lost,why"); /* its place was kept */
+	fd[0] = dial("topics=gpus,processes,jobs,io,alerts,probes,lost,why,servers"); /* its place was kept */
 	CHECK_FRAME(fd[0], "16 " ALL " ");
 	hang_up(dial(""));
 	hang_up(dial("job=3"));

@@ -38,7 +38,7 @@ static const struct {
 	{"one topic", "topics=alerts", {BIT(ALERTS), 0, ""}},
 	{"two topics", "topics=processes,alerts", {BIT(PROCESSES) | BIT(ALERTS), 0, ""}},
 	{"a topic twice", "topics=lost,lost", {BIT(LOST), 0, ""}},
-	{"all topics", "topics=gpus,processes,jobs,io,alerts,probes,lost,why", {ZN_TOPICS_ALL, 0, ""}},
+	{"all topics", "topics=gpus,processes,jobs,io,alerts,probes,lost,why,servers", {ZN_TOPICS_ALL, 0, ""}},
 	{"escaped comma", "topics=gpus%2Cio", {BIT(GPUS) | BIT(IO), 0, ""}},
 	{"escaped name", "%6aob=x", {ZN_TOPICS_ALL, 0, "x"}},
 	{"all three", "topics=jobs&job=7&interval_ms=500", {BIT(JOBS), 500, "7"}},
@@ -63,7 +63,7 @@ static void good_queries(void)
 	}
 }
 
-#define TOPICS_MUST "topics must be one or more of gpus,processes,jobs,io,alerts,probes,lost,why"
+#define TOPICS_MUST "topics must be one or more of gpus,processes,jobs,io,alerts,probes,lost,why,servers"
 #define JOB_MUST    "job must be 1 to 63 of A-Z a-z 0-9 . _ + -"
 #define MS_MUST     "interval_ms must be a whole number from 250 to 60000"
 #define BAD_PAIR    "the query has a parameter that is too long or not well-formed; it may be job, topics or interval_ms"

@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests that servers answer: of processes that the daemon has marked (the map `served`), over TCP and Unix sockets, by the
+ * bytes that they receive and send. Who receives a method is the server; no port and no accept() is needed. The parser is in
+ * zernel.h.
+ *
+ * From 6.3 on with the tracepoints that sockets have, before that with fexit of what receives and sends. The bytes are read
+ * in the caller's memory at the end of its call, when they were just copied.
+ *
+ * Limits: what io_uring, recvmmsg() and sendmmsg() move is not read, nor what a 32-bit program does. A Unix socket that its
+ * server closes tells nothing: the daemon looks after those.
+ */
+#define ZN_HTTP1
+#include "zernel.bpf.h"
+#include <bpf/bpf_core_read.h>
+
+#define UNIX         1
+#define IPV4         2
+#define IPV6         10
+#define STREAM       1
+#define TCP          6
+#define MSG_PEEK     2
+#define TCP_LISTEN   10
+#define PIECES       4      /* of a send whose bytes are gathered */
+#define VECTOR       16     /* pieces whose lengths are added up */
+#define SAME_STEP_NS 500000 /* events that are nearer are of one step: the first one names a role and has no text */
+#define HIST_REFUSED 0xffffffffu
+
+struct piece {
+	__u64 base, len;
+};
+
+enum socket_kind { OTHER, IS_TCP, IS_UNIX };
+
+static __always_inline enum socket_kind kind_of(struct sock *sk)
+{
+	__u16 family = sk ? BPF_CORE_READ(sk, __sk_common.skc_family) : 0;
+
+	if (family == UNIX)
+		return BPF_CORE_READ(sk, sk_type) == STREAM ? IS_UNIX : OTHER;
+	return (family == IPV4 || family == IPV6) && BPF_CORE_READ(sk, sk_protocol) == TCP ? IS_TCP : OTHER;
+}
+
+/* ---- the bytes ---- */
+
+/* Where the bytes of the call are. count 0: they cannot be read. */
+struct vector {
+	__u64 at;    /* of one buffer, or of the pieces */
+	__u32 count; /* of them; ONE: it is one buffer */
+};
+#define ONE 0xffffffffu
+
+static __always_inline bool is_of_32_bits(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return ZN_CALL_OF_32_BITS(&task->thread_info);
+}
+
+static __always_inline struct vector vector_of_message(__u64 message)
+{
+	__u64 piece[2] = {}; /* msg_iov, msg_iovlen of struct msghdr */
+
+	if (bpf_probe_read_user(piece, sizeof(piece), (void *)(message + 16)))
+		return (struct vector){};
+	return (struct vector){piece[0], piece[1] > 1024 ? 0 : piece[1]};
+}
+
+static __always_inline struct vector vector_of_call(void)
+{
+	const struct pt_regs *at = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct pt_regs regs = {};
+
+	if (is_of_32_bits() || bpf_probe_read_kernel(&regs, sizeof(regs), at))
+		return (struct vector){};
+	switch ((__s64)ZN_CALL_NUMBER(&regs)) {
+	case ZN_NR_READ:
+	case ZN_NR_WRITE:
+	case ZN_NR_RECVFROM:
+	case ZN_NR_SENDTO: return (struct vector){ZN_CALL_ARG2(&regs), ONE};
+	case ZN_NR_READV:
+	case ZN_NR_WRITEV: return (struct vector){ZN_CALL_ARG2(&regs), ZN_CALL_ARG3(&regs) & 0x7ff};
+	case ZN_NR_RECVMSG:
+	case ZN_NR_SENDMSG: return vector_of_message(ZN_CALL_ARG2(&regs));
+	}
+	return (struct vector){};
+}
+
+static __always_inline bool piece_read(const struct vector *v, __u32 i, __u32 moved, struct piece *to)
+{
+	if (v->count == ONE) {
+		*to = (struct piece){v->at, moved};
+		return i == 0;
+	}
+	return i < v->count && bpf_probe_read_user(to, sizeof(*to), (void *)(v->at + i * sizeof(struct piece))) == 0;
+}
+
+/* The first bytes, of the first pieces together: node sends the size of a chunk as a piece of its own. */
+static __always_inline void bytes_gather(struct zn_request_scratch *s, const struct vector *v, __u32 moved, __u32 most)
+{
+	__u32 have = 0;
+
+#pragma unroll
+	for (__u32 i = 0; i < PIECES; i++) {
+		struct piece p;
+		__u32 n = most - have;
+
+		if (have >= most || have >= moved || !piece_read(v, i, moved, &p))
+			break;
+		if (n > moved - have)
+			n = moved - have;
+		if (n > p.len)
+			n = p.len;
+		if (n == 0)
+			continue;
+		have &= ZN_REQUEST_BYTES - 1;
+		ZN_OPAQUE(n);
+		n &= ZN_REQUEST_BYTES - 1;
+		if (bpf_probe_read_user(&s->bytes[have], n, (void *)p.base))
+			break;
+		have += n;
+	}
+	s->have = have < ZN_REQUEST_BYTES ? have : ZN_REQUEST_BYTES;
+}
+
+/* The end of the last piece of a send that went out whole. */
+static __always_inline __u64 end_of(struct zn_request_scratch *s, const struct vector *v, __u32 sent)
+{
+	struct piece *all = (void *)&s->bytes[ZN_REQUEST_BYTES], last;
+	__u64 sum = 0;
+	__u32 n = v->count;
+
+	if (v->count == ONE)
+		return v->at + sent;
+	if (n == 0 || !piece_read(v, n - 1, sent, &last) || last.len < ZN_LAST_CHUNK)
+		return 0;
+	if (n > VECTOR)
+		return last.base + last.len;
+	if (bpf_probe_read_user(all, n * sizeof(*all), (void *)v->at))
+		return 0;
+	for (__u32 i = 0; i < VECTOR; i++)
+		if (i < n)
+			sum += all[i].len;
+	return sum == sent ? last.base + last.len : 0;
+}
+
+static __always_inline void last_read(struct zn_request_scratch *s, const struct vector *v, __u32 sent)
+{
+	__u64 end;
+
+	if (s->have == sent && sent < ZN_LAST_CHUNK) {
+		__builtin_memcpy(s->last, s->bytes, ZN_LAST_CHUNK);
+		s->last_len = sent;
+		return;
+	}
+	if (s->have == sent) {
+		__u32 at = (sent - ZN_LAST_CHUNK) & (ZN_REQUEST_BYTES - 1);
+
+		__builtin_memcpy(s->last, &s->bytes[at], ZN_LAST_CHUNK);
+		s->last_len = ZN_LAST_CHUNK;
+		return;
+	}
+	end = end_of(s, v, sent);
+	if (end && bpf_probe_read_user(s->last, ZN_LAST_CHUNK, (void *)(end - ZN_LAST_CHUNK)) == 0)
+		s->last_len = ZN_LAST_CHUNK;
+}
+
+/* A thread that is preempted in here leaves the first one busy. */
+static __always_inline struct zn_request_scratch *scratch_take(void)
+{
+#pragma unroll
+	for (__u32 i = 0; i < 2; i++) {
+		__u32 at = i;
+		struct zn_request_scratch *s = bpf_map_lookup_elem(&scratch, &at);
+
+		if (s && __sync_val_compare_and_swap(&s->busy, 0, 1) == 0)
+			return s;
+	}
+	zn_lost(ZN_LOST_REQUEST);
+	return NULL;
+}
+
+static __always_inline void scratch_give(struct zn_request_scratch *s)
+{
+	s->have = 0;
+	__sync_lock_test_and_set(&s->busy, 0);
+}
+
+/* ---- what is counted ---- */
+
+static __always_inline struct zn_server *server_of(const struct zn_request *c)
+{
+	__u32 at = c->server;
+	struct zn_server *server = bpf_map_lookup_elem(&servers, &at);
+
+	return server && server->id == c->id ? server : NULL;
+}
+
+static __always_inline struct zn_request_series *series_at(__u32 index)
+{
+	__u32 at = index - 1;
+
+	return index ? bpf_map_lookup_elem(&request_series, &at) : NULL;
+}
+
+/* Not static: see zn_owner_of_cred(). Returns a histogram, or 0. */
+__noinline __u32 duration_claim(__u32 owner)
+{
+	__u32 slot = zn_hist_try(owner);
+
+	if (!slot)
+		zn_hist_refuse(owner);
+	return slot;
+}
+
+static __always_inline void duration_add(__u32 *hist, __u32 owner, __u64 ns)
+{
+	__u32 slot = *hist, old;
+	struct zn_hist *h;
+
+	if (slot == 0) {
+		slot = duration_claim(owner);
+		old = __sync_val_compare_and_swap(hist, 0, slot ? slot : HIST_REFUSED);
+		if (old && slot)
+			zn_hist_give(slot, owner);
+		slot = old ? old : slot;
+	}
+	if (slot == 0 || slot == HIST_REFUSED)
+		return;
+	h = bpf_map_lookup_elem(&hists, &slot);
+	if (h)
+		zn_hist_record(h, ns);
+}
+
+#define SERIES_TRIES 8
+
+/* An index and 1 of a free series. */
+__noinline __u32 series_claim(__u32 id, __u32 owner, __u32 route)
+{
+	__u32 first = (id * 2654435761u >> 16) + route * 37;
+
+	if (!zn_quota_claim(ZN_QUOTA_ROUTE, owner))
+		return 0;
+#pragma unroll
+	for (__u32 i = 0; i < SERIES_TRIES; i++) {
+		__u32 at = (first + i) & (ZN_REQUEST_SERIES - 1);
+		struct zn_request_series *s = bpf_map_lookup_elem(&request_series, &at);
+
+		if (!s || __sync_val_compare_and_swap(&s->id, 0, id) != 0)
+			continue;
+		s->owner = owner;
+		s->route = route;
+		return at + 1;
+	}
+	zn_quota_give_to(ZN_QUOTA_ROUTE, owner);
+	zn_lost(ZN_LOST_ROUTE);
+	return 0;
+}
+
+static __always_inline __u32 series_of(struct zn_server *server, __u32 route)
+{
+	__u32 *place = &server->series[route & (ZN_ROUTE_SLOTS - 1)], index = *place, old;
+	struct zn_request_series *s;
+
+	if (index || server->refused >> route & 1)
+		return index;
+	index = series_claim(server->id, server->owner, route);
+	if (!index) {
+		server->refused |= 1u << (route & 31);
+		return 0;
+	}
+	old = __sync_val_compare_and_swap(place, 0, index);
+	if (!old)
+		return index;
+	s = series_at(index);
+	if (s)
+		s->id = 0;
+	zn_quota_give_to(ZN_QUOTA_ROUTE, server->owner);
+	return old;
+}
+
+static __always_inline __u32 route_of(const struct zn_request *c)
+{
+	__u64 key[3] = {
+		zn_http1_key(c, ZN_ROUTE_EXACT), zn_http1_key(c, ZN_ROUTE_LAST), zn_http1_key(c, ZN_ROUTE_BELOW)};
+	__u32 *route;
+
+#pragma unroll
+	for (__u32 i = 0; i < 3; i++) {
+		route = bpf_map_lookup_elem(&routes, &key[i]);
+		if (route)
+			return *route;
+	}
+	return ZN_ROUTE_OTHER;
+}
+
+/* Once for each request, whoever comes first. */
+static __always_inline void request_finish(struct zn_request *c, enum zn_request_code code, __u64 at)
+{
+	struct zn_request_series *s = series_at(__sync_lock_test_and_set(&c->series, 0));
+	__u64 ns = zn_minus(at, c->start_ns);
+
+	c->state = ZN_REQUEST_IDLE;
+	if (!s || s->id != c->id || (__u32)code >= ZN_OUTCOME_COUNT)
+		return;
+	ZN_ADD(s->done[code], 1);
+	ZN_ADD(s->in_flight, -1);
+	ZN_ADD(s->open_ns, ns);
+	if (code != ZN_OUTCOME_ABORTED)
+		duration_add(&s->hist[ZN_REQUEST_WHOLE], s->owner, ns);
+}
+
+/* How long the last bytes lay in the socket. */
+static __always_inline void unread_add(struct zn_server *server, struct sock *sk)
+{
+	__u32 since = BPF_CORE_READ((struct tcp_sock *)sk, inet_conn.icsk_ack.lrcvtime);
+	__u32 ticks = (__u32)bpf_jiffies64() - since;
+
+	if (ticks < 1u << 20)
+		duration_add(&server->hist[ZN_SERVER_UNREAD], server->owner, (__u64)ticks * shared.jiffy_ns);
+}
+
+static __always_inline void request_begin(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
+{
+	__u32 index = series_of(server, route_of(c));
+	struct zn_request_series *s = series_at(index);
+
+	zn_http1_begin(c, now);
+	if (!s)
+		return;
+	ZN_ADD(s->in_flight, 1);
+	c->series = index;
+	if (!c->is_unix)
+		unread_add(server, sk);
+}
+
+static __always_inline void event_count(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
+{
+	struct zn_request_series *s = series_at(c->series);
+	__u64 before = c->event_ns;
+	struct tcp_sock *tcp = (void *)sk;
+
+	c->event_ns = now;
+	c->events++;
+	if (!s || s->id != c->id)
+		return;
+	ZN_ADD(s->events, 1);
+	if (!before)
+		duration_add(&s->hist[ZN_REQUEST_FIRST], s->owner, zn_minus(now, c->read_ns));
+	else if (now - before >= SAME_STEP_NS)
+		duration_add(&s->hist[ZN_REQUEST_GAP], s->owner, now - before);
+	if (!c->is_unix && BPF_CORE_READ(tcp, write_seq) != BPF_CORE_READ(tcp, snd_nxt))
+		ZN_ADD(server->held[before ? 1 : 0], 1);
+}
+
+static __always_inline void protocol_count(const struct zn_request *c, struct zn_server *server)
+{
+	__u32 protocol = c->protocol - 1;
+
+	if (protocol < ZN_PROTOCOL_COUNT)
+		ZN_ADD(server->connections[protocol], 1);
+}
+
+/* ---- connections ---- */
+
+static __always_inline void entry_drop(struct zn_request *c, __u64 sk)
+{
+	__u32 owner = c->owner;
+
+	if (bpf_map_delete_elem(&requests, &sk) == 0)
+		zn_quota_give_to(ZN_QUOTA_REQUEST, owner);
+}
+
+static __always_inline void request_close(struct zn_request *c, __u64 sk, __u64 now)
+{
+	if (c->series && zn_http1_is_aborted(c))
+		request_finish(c, ZN_OUTCOME_ABORTED, now);
+	else if (c->series)
+		request_finish(c, zn_http1_code(c), c->last_ns);
+	entry_drop(c, sk);
+}
+
+/* An entry for a connection whose first bytes are those of a request, or of another protocol that is counted. */
+static __always_inline struct zn_request *entry_make(__u64 sk, struct zn_request *fresh)
+{
+	if (!zn_quota_claim(ZN_QUOTA_REQUEST, fresh->owner))
+		return NULL;
+	if (bpf_map_update_elem(&requests, &sk, fresh, BPF_NOEXIST)) {
+		zn_quota_give_to(ZN_QUOTA_REQUEST, fresh->owner);
+		zn_lost(ZN_LOST_CONNECTION_STATE);
+		return NULL;
+	}
+	return bpf_map_lookup_elem(&requests, &sk);
+}
+
+static __always_inline void received_bytes(
+	struct zn_request_scratch *s, struct zn_request *c, struct zn_server *server, __u32 at, struct sock *sk)
+{
+	__u64 now = bpf_ktime_get_ns(), key = (__u64)sk;
+	struct zn_request *to = c ? c : &s->fresh;
+	__u32 effects;
+
+	if (!c) {
+		__builtin_memset(&s->fresh, 0, sizeof(s->fresh));
+		s->fresh.is_unix = kind_of(sk) == IS_UNIX;
+		s->fresh.owner = server->owner;
+	}
+	to->server = at;
+	effects = zn_http1_received(to, s, now);
+	if (effects & ZN_DO_END)
+		request_finish(to, zn_http1_code(to), to->last_ns);
+	to->id = server->id;
+	if (!c && !(effects & ZN_DO_KNOWN) && to->line == ZN_LINE_NONE)
+		return; /* nothing that is counted */
+	if (!c)
+		c = entry_make(key, &s->fresh);
+	if (!c)
+		return;
+	if (effects & ZN_DO_KNOWN)
+		protocol_count(c, server);
+	if (effects & ZN_DO_BEGIN)
+		request_begin(c, server, sk, now);
+}
+
+static __noinline int on_received(__u64 key, int result, __u32 flags)
+{
+	struct sock *sk = (struct sock *)key;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *at = bpf_map_lookup_elem(&served, &tgid), index;
+	struct zn_request_scratch *s;
+	struct zn_server *server;
+	struct zn_request *c;
+	struct vector v;
+
+	if (!at || result < 0 || flags & MSG_PEEK || kind_of(sk) == OTHER)
+		return 0;
+	index = *at;
+	server = bpf_map_lookup_elem(&servers, &index);
+	c = bpf_map_lookup_elem(&requests, &key);
+	if (!server || server->tgid != tgid)
+		return 0;
+	if (result == 0) {
+		if (c && c->is_unix)
+			request_close(c, key, bpf_ktime_get_ns());
+		return 0;
+	}
+	if (c && c->state == ZN_REQUEST_ASKED) {
+		c->read_ns = bpf_ktime_get_ns();
+		return 0;
+	}
+	if (c && c->protocol > ZN_PROTOCOL_HTTP1 + 1)
+		return 0;
+	v = vector_of_call();
+	if (!v.count)
+		return 0;
+	s = scratch_take();
+	if (!s)
+		return 0;
+	bytes_gather(s, &v, result, ZN_LINE_MAX);
+	if (s->have)
+		received_bytes(s, c, server, index, sk);
+	scratch_give(s);
+	return 0;
+}
+
+static __always_inline void sent_bytes(
+	struct zn_request_scratch *s, struct zn_request *c, struct zn_server *server, __u32 sent, struct sock *sk)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 effects = zn_http1_sent(c, s, sent, now);
+
+	if (effects & ZN_DO_LOST)
+		zn_lost(ZN_LOST_REQUEST);
+	if (effects & ZN_DO_EVENT)
+		event_count(c, server, sk, now);
+	if (effects & ZN_DO_LATE) {
+		if (!c->is_unix && c->series)
+			duration_add(&server->hist[ZN_SERVER_RTT], server->owner,
+				(__u64)(BPF_CORE_READ((struct tcp_sock *)sk, srtt_us) >> 3) * 1000);
+		request_finish(c, zn_http1_code(c), now);
+	}
+	if (effects & ZN_DO_KNOWN)
+		protocol_count(c, server);
+}
+
+static __noinline int on_sent(__u64 key, int result)
+{
+	struct zn_request *c = bpf_map_lookup_elem(&requests, &key);
+	struct zn_request_scratch *s;
+	struct zn_server *server;
+	struct vector v;
+
+	if (!c || result <= 0 || c->protocol > ZN_PROTOCOL_HTTP1 + 1)
+		return 0;
+	server = server_of(c);
+	s = server ? scratch_take() : NULL;
+	if (!s || !server)
+		return 0;
+	v = vector_of_call();
+	s->have = s->last_len = 0;
+	if (v.count) {
+		bytes_gather(s, &v, result, ZN_REQUEST_BYTES - 1);
+		last_read(s, &v, result);
+	}
+	sent_bytes(s, c, server, result, (struct sock *)key);
+	scratch_give(s);
+	return 0;
+}
+
+/* ---- tracepoints ---- */
+
+/* (sk, result, flags) */
+SEC("raw_tp/sock_send_length")
+int request_send(struct bpf_raw_tracepoint_args *ctx)
+{
+	on_sent(ctx->args[0], ctx->args[1]);
+	return 0;
+}
+
+SEC("raw_tp/sock_recv_length")
+int request_receive(struct bpf_raw_tracepoint_args *ctx)
+{
+	on_received(ctx->args[0], ctx->args[1], ctx->args[2]);
+	return 0;
+}
+
+/* ---- fexit, before 6.3 ---- */
+
+/* (sock, msg, size, flags) and the result */
+#define RECEIVES(function)                                                                                             \
+	SEC("fexit/" #function)                                                                                        \
+	int function##_request(__u64 *ctx)                                                                             \
+	{                                                                                                              \
+		on_received((__u64)BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[4], ctx[3]);                        \
+		return 0;                                                                                              \
+	}
+RECEIVES(inet_recvmsg)
+RECEIVES(inet6_recvmsg)
+RECEIVES(unix_stream_recvmsg)
+
+SEC("fexit/tcp_sendmsg")
+int tcp_sendmsg_request(__u64 *ctx)
+{
+	on_sent(ctx[0], ctx[3]);
+	return 0;
+}
+
+SEC("fexit/unix_stream_sendmsg")
+int unix_stream_sendmsg_request(__u64 *ctx)
+{
+	on_sent((__u64)BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[3]);
+	return 0;
+}
+
+/* ---- of both ---- */
+
+SEC("raw_tp/tcp_destroy_sock")
+int request_destroy(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 sk = ctx->args[0];
+	struct zn_request *c = bpf_map_lookup_elem(&requests, &sk);
+
+	if (c)
+		request_close(c, sk, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* (sk, old, new): in the context of who calls listen() */
+SEC("raw_tp/inet_sock_set_state")
+int request_listen(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sock *sk = (struct sock *)ctx->args[0];
+
+	if (ctx->args[2] == TCP_LISTEN)
+		zn_emit(ZN_EV_LISTEN, ZN_ROW_NONE, BPF_CORE_READ(sk, __sk_common.skc_num), 0);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * requests.c: the servers whose requests are counted, from when they are found until they end. What is counted of them is in
+ * the arena, where bpf/requests.bpf.c writes it.
+ */
+#include <string.h>
+
+#include "zernel.h"
+
+#define REST_NS ZN_NS_PER_S /* programs that found a server may write to it for a moment more */
+
+const char *zn_request_route(enum zn_request_route route)
+{
+	static const char *const label[] = {
+#define X(e, text, pattern) text,
+		ZN_REQUEST_ROUTES(X)
+#undef X
+	};
+
+	return route < ZN_ROUTE_COUNT ? label[route] : "other";
+}
+
+const char *zn_request_code(enum zn_request_code code)
+{
+	static const char *const label[] = {
+#define X(e, text) text,
+		ZN_REQUEST_CODES(X)
+#undef X
+	};
+
+	return code < ZN_OUTCOME_COUNT ? label[code] : "unknown";
+}
+
+const char *zn_request_protocol(enum zn_request_protocol protocol)
+{
+	static const char *const label[] = {
+#define X(e, text) text,
+		ZN_REQUEST_PROTOCOLS(X)
+#undef X
+	};
+
+	return protocol < ZN_PROTOCOL_COUNT ? label[protocol] : "unknown";
+}
+
+const char *zn_server_role(enum zn_server_role role)
+{
+	return role == ZN_ROLE_BOTH ? "both" : "front";
+}
+
+/* As the parser makes it of a path: of the pattern itself, whose "*" is a name like any other. */
+uint64_t zn_request_route_key(enum zn_request_route route)
+{
+	static const char *const pattern[] = {
+#define X(e, text, pattern) pattern,
+		ZN_REQUEST_ROUTES(X)
+#undef X
+	};
+	struct zn_request_scratch s = {.have = 0};
+	struct zn_request c = {.line = ZN_LINE_METHOD};
+	const char *star;
+
+	if (route == ZN_ROUTE_OTHER || route >= ZN_ROUTE_COUNT)
+		return 0;
+	s.have = (uint32_t)snprintf((char *)s.bytes, ZN_REQUEST_BYTES, "GET %s ", pattern[route]);
+	zn_http1_line(&c, &s);
+	star = strchr(pattern[route], '*');
+	return zn_http1_key(&c, !star ? ZN_ROUTE_EXACT : star[1] ? ZN_ROUTE_LAST : ZN_ROUTE_BELOW);
+}
+
+const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index)
+{
+	const struct zn_server *server = a->servers && index < ZN_SERVERS_MAX ? &a->servers[index] : NULL;
+
+	return server && server->id && !server->gone_ns ? server : NULL;
+}
+
+const struct zn_request_series *zn_server_series(
+	const struct zn_arena *a, const struct zn_server *server, enum zn_request_route route)
+{
+	uint32_t index = server->series[route];
+	const struct zn_request_series *s = index && index <= ZN_REQUEST_SERIES ? &a->request_series[index - 1] : NULL;
+
+	return s && s->id == server->id ? s : NULL;
+}
+
+const struct zn_hist *zn_request_hist(struct zn_arena *a, uint32_t slot)
+{
+	const struct zn_hist *h = slot < ZN_HISTS_MAX ? zn_arena_hist(a, slot) : NULL;
+
+	return h && h->calls ? h : NULL;
+}
+
+void zn_requests_init(struct zn_requests *r, struct zn_arena *a)
+{
+	*r = (struct zn_requests){.arena = a};
+}
+
+void zn_requests_found(void *requests, const struct zn_server *server)
+{
+	struct zn_requests *r = requests;
+	struct zn_arena *a = r->arena;
+
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *known = zn_server_at(a, i);
+
+		if (known && known->tgid == server->tgid)
+			return;
+	}
+	if (a->ops->server_add && a->ops->server_add(a, server) >= 0)
+		r->count++;
+}
+
+void zn_requests_tick(struct zn_requests *r, uint64_t now_ns)
+{
+	struct zn_arena *a = r->arena;
+
+	for (uint32_t i = 0; a->servers && i < ZN_SERVERS_MAX; i++) {
+		struct zn_server *server = &a->servers[i];
+
+		if (!server->id)
+			continue;
+		if (server->gone_ns && now_ns - server->gone_ns >= REST_NS)
+			a->ops->server_free(a, i);
+		if (server->gone_ns || !r->ended || !r->ended(server->tgid))
+			continue;
+		a->ops->server_gone(a, i);
+		server->gone_ns = now_ns;
+		r->count--;
+	}
+}

@@ -23,6 +23,12 @@ check_needs="
 protoc                                              protobuf-compiler
 /usr/include/google/protobuf/timestamp.proto        libprotobuf-dev
 /usr/share/gocode/src/github.com/prometheus/client_model  golang-github-prometheus-client-model-dev
+/usr/lib/python3/dist-packages/uvicorn              python3-uvicorn
+/usr/lib/python3/dist-packages/httptools            python3-httptools
+/usr/lib/python3/dist-packages/uvloop               python3-uvloop
+/usr/lib/python3/dist-packages/aiohttp              python3-aiohttp
+/usr/lib/python3/dist-packages/hypercorn            python3-hypercorn
+go                                                  golang-go
 promtool                                            prometheus
 prometheus                                          prometheus
 prometheus-alertmanager                             prometheus-alertmanager

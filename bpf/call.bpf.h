@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A hooked call from its entry to its return: the frames of a thread, the duration without the probes' own, and the histogram
+ * that it is added to. A part of zernel.bpf.h.
+ */
+#ifndef ZN_CALL_BPF_H
+#define ZN_CALL_BPF_H
+
+/* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there yet): they
+ * lie below the live stack pointer, or on it when the same function is entered again. */
+static __always_inline __u32 zn_frames_live(struct zn_thread *t, __u64 sp, __u32 entered)
+{
+	__u32 depth = t->depth;
+
+	for (int i = 0; i < ZN_FRAMES; i++) {
+		struct zn_frame *top = &t->frame[(depth - 1) & (ZN_FRAMES - 1)];
+
+		if (depth == 0 || top->sp > sp || (top->sp == sp && top->cookie != entered))
+			break;
+		depth--;
+		zn_lost(ZN_LOST_INFLIGHT);
+	}
+	return depth;
+}
+
+/* Opens a call, which takes its place until it returns. The time is taken last, by zn_frame_start(). */
+static __always_inline struct zn_frame *zn_frame_open(struct zn_thread *t, struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 sp = ZN_SP_ENTRY(ctx);
+	__u32 depth = zn_frames_live(t, sp, cookie);
+	struct zn_frame *f;
+
+	if (depth >= ZN_FRAMES) {
+		t->depth = ZN_FRAMES;
+		zn_lost(ZN_LOST_INFLIGHT);
+		return NULL;
+	}
+	f = &t->frame[depth & (ZN_FRAMES - 1)];
+	f->sp = sp;
+	f->cookie = cookie;
+	f->nested_ns = 0;
+	t->depth = depth + 1;
+	return f;
+}
+
+static __always_inline void zn_frame_keep(struct zn_frame *f, struct pt_regs *ctx)
+{
+	f->arg[0] = ZN_ARG1(ctx);
+	f->arg[1] = ZN_ARG2(ctx);
+	f->arg[2] = ZN_ARG3(ctx);
+	f->arg[3] = ZN_ARG4(ctx);
+	f->arg[4] = ZN_ARG5(ctx);
+	f->arg[5] = ZN_ARG6(ctx);
+}
+
+/* The same, and keeps the arguments. */
+static __always_inline struct zn_frame *zn_frame_push(struct zn_thread *t, struct pt_regs *ctx, __u64 cookie)
+{
+	struct zn_frame *f = zn_frame_open(t, ctx, cookie);
+
+	if (f)
+		zn_frame_keep(f, ctx);
+	return f;
+}
+
+static __always_inline void zn_frame_start(struct zn_frame *f)
+{
+	f->start_ns = bpf_ktime_get_ns();
+}
+
+/* A call that has returned. proc is NULL for the daemon's own. */
+struct zn_call {
+	struct zn_thread *thread;
+	struct zn_proc *proc;
+	struct zn_frame *frame;
+	__u64 end_ns;
+	__u64 ns;        /* its duration without what the probes added */
+	__u64 allocated; /* bytes of the GPU's memory; 0: it takes none */
+	__u32 result;
+	__u32 shape;
+	__u32 detail;
+};
+
+static __always_inline __u64 zn_minus(__u64 a, __u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
+{
+	__u32 bucket = zn_bucket_of(ns);
+
+	ZN_ADD(h->calls, 1);
+	ZN_ADD(h->sum_ns, ns);
+	if (bucket < ZN_BUCKETS)
+		ZN_ADD(h->bucket[bucket], 1);
+	zn_raise(&h->max_ns, ns);
+}
+
+/* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole
+ * cost. */
+static __always_inline void zn_calibrate(struct zn_call *c)
+{
+	__u64 ns = c->end_ns - c->frame->start_ns;
+	__u32 at, none = 0;
+	struct zn_hist *h = bpf_map_lookup_elem(&hists, &none);
+
+	if (!h || shared.calib_count >= ZN_CALIB_MAX)
+		return;
+	zn_hist_record(h, ns);
+	at = shared.calib_count++;
+	shared.calib_ns[at & (ZN_CALIB_MAX - 1)] = ns;
+}
+
+/* A histogram for this owner; 0: he has his share, or none is free. */
+static __always_inline __u32 zn_hist_try(__u32 owner)
+{
+	struct zn_hist *h;
+	__u32 index = 0;
+
+	if (!zn_quota_try_from(ZN_QUOTA_HISTOGRAM, owner))
+		return 0;
+	h = bpf_map_pop_elem(&free_hists, &index) ? NULL : bpf_map_lookup_elem(&hists, &index);
+	if (!h) {
+		zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
+		return 0;
+	}
+	h->owner = owner;
+	return index;
+}
+
+static __always_inline void zn_hist_refuse(__u32 owner)
+{
+	zn_quota_refuse(&shared.quota[ZN_QUOTA_HISTOGRAM], owner);
+	zn_lost(zn_quota_loss[ZN_QUOTA_HISTOGRAM]);
+}
+
+/* Gives back a histogram that was not needed after all. */
+__noinline __u32 zn_hist_give(__u32 index, __u32 owner)
+{
+	zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
+	return bpf_map_push_elem(&free_hists, &index, 0);
+}
+
+/* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole
+ * cost of hooked calls inside this one. The cost of this call is added to the call around it. */
+static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
+{
+	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
+	__u64 cost = shared.cost_ns[first];
+
+	c->ns = zn_minus(c->end_ns - c->frame->start_ns, shared.bias_ns[first] + c->frame->nested_ns);
+	if (depth)
+		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost + c->frame->nested_ns;
+	else if (c->thread->group_depth)
+		c->thread->group_nested_ns += cost + c->frame->nested_ns;
+	ZN_ADD(c->proc->count[ZN_C_HIT(family, first)], 1);
+}
+
+/* A call that is hooked at its entry only: it has no frame, but about half the cost. */
+static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family)
+{
+	__u32 first = ZN_COOKIE_FIRST(cookie);
+	__u64 cost = shared.cost_ns[first] / 2;
+
+	if (t->depth)
+		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost;
+	else if (t->group_depth)
+		t->group_nested_ns += cost;
+	ZN_ADD(p->count[ZN_C_HIT(family, first)], 1);
+}
+
+/* Closes the call that returns here: the stack pointer finds its frame, which has the cookie of its entry. False:
+ * it began before the probe was there, or is nobody's. */
+static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, int family)
+{
+	__u64 id, sp = ZN_SP_RETURN(ctx);
+	__u32 tid, depth, cookie;
+
+	c->end_ns = bpf_ktime_get_ns();
+	c->allocated = 0;
+	id = bpf_get_current_pid_tgid();
+	tid = id;
+	c->thread = zn_thread_find(tid);
+	if (!c->thread)
+		return false;
+	depth = zn_frames_live(c->thread, sp, 0);
+	c->thread->depth = depth;
+	if (depth == 0)
+		return false;
+	depth--;
+	c->frame = &c->thread->frame[depth & (ZN_FRAMES - 1)];
+	cookie = c->frame->cookie;
+	if (c->frame->sp != sp || ZN_COOKIE_FAMILY(cookie) != family)
+		return false;
+	c->thread->depth = depth;
+	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CALIBRATE) {
+		zn_calibrate(c);
+		return false;
+	}
+	if (c->thread->row == ZN_ROW_NONE)
+		return false;
+	c->proc = zn_proc_of(c->thread);
+	if (!c->proc || c->proc->tgid != id >> 32) { /* an earlier thread's of this id, whose end was missed */
+		zn_lost(ZN_LOST_THREAD);
+		zn_thread_forget(c->thread, tid);
+		return false;
+	}
+	c->result = ZN_RESULT(ctx);
+	c->shape = ZN_COOKIE_SHAPE(cookie);
+	c->detail = ZN_COOKIE_DETAIL(cookie);
+	zn_call_time(c, depth, family);
+	return true;
+}
+
+/* Enters or changes what a process has under a key. held: how many it has; they are given back when it ends. */
+static __always_inline int zn_put(void *map, const struct zn_ctx_key *key, const void *value, struct zn_proc *p,
+	enum zn_quota_table table, __u32 *held)
+{
+	if (bpf_map_update_elem(map, key, value, BPF_EXIST) == 0 || !zn_quota_claim(table, p->owner))
+		return 0;
+	if (bpf_map_update_elem(map, key, value, BPF_NOEXIST) == 0) {
+		ZN_ADD(*held, 1);
+		return 0;
+	}
+	zn_quota_give_to(table, p->owner);
+	if (bpf_map_update_elem(map, key, value, BPF_EXIST)) /* another thread may have put it there meanwhile */
+		zn_lost(zn_quota_loss[table]);
+	return 0;
+}
+
+static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 operation)
+{
+	__u64 bit = 1ULL << (operation & (ZN_OPERATION_SLOTS - 1));
+	__u32 index, old;
+
+	index = p ? zn_hist_try(p->owner) : 0;
+	if (!p)
+		return 0;
+	if (!index) {
+		if (!(__sync_fetch_and_or(&p->hist_refused, bit) & bit))
+			zn_hist_refuse(p->owner);
+		return 0;
+	}
+	old = __sync_val_compare_and_swap(&p->hist[operation & (ZN_OPERATION_SLOTS - 1)], 0, index);
+	if (old == 0)
+		return index;
+	zn_hist_give(index, p->owner);
+	return old;
+}
+
+static __always_inline struct zn_hist *zn_hist_of(struct zn_proc *p, __u32 operation)
+{
+	__u32 index = p->hist[operation & (ZN_OPERATION_SLOTS - 1)];
+
+	if (index == 0)
+		index = zn_hist_claim(p, operation);
+	return index ? bpf_map_lookup_elem(&hists, &index) : NULL;
+}
+
+static __always_inline void zn_record(struct zn_proc *p, __u32 operation, __u64 ns, __u64 bytes, bool error)
+{
+	struct zn_hist *h = zn_hist_of(p, operation);
+
+	if (!h)
+		return;
+	zn_hist_record(h, ns);
+	if (bytes)
+		ZN_ADD(h->bytes, bytes);
+	if (error)
+		ZN_ADD(h->errors, 1);
+}
+
+#endif

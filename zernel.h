@@ -17,7 +17,7 @@
  *            python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            usage annotations annotator
- *   sim      arena sim random gpu files jobs
+ *   sim      arena sim random gpu kernel files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
@@ -2043,7 +2043,7 @@ struct zn_sample {
 	struct zn_label label[ZN_LABELS_MAX]; /* as in the text, without quantile */
 	uint32_t label_count;
 	double value;    /* in base units; exact up to 2^53. Summaries: NaN, and hist or bias is there */
-	uint64_t number; /* what value is made from: number / 10^decimals, which are 0, 3, 6, 9 or 12 */
+	uint64_t number; /* what value is made from: number / 10^decimals, which are 0 to 12 */
 	int decimals;
 	bool negative;
 	const struct zn_hist *hist; /* durations; BPF may be adding to it: take what belongs together in one pass */
@@ -6076,6 +6076,12 @@ void zn_sim_gpu_start(struct zn_sim *s, uint32_t rank); /* the rank holds its mo
 void zn_sim_gpu_breathe(struct zn_sim *s, uint32_t rank);
 void zn_sim_gpu_leak(struct zn_sim *s);
 const char *zn_sim_gpu_pci(uint32_t gpu); /* its address */
+#endif
+
+/* ---- sim/kernel.c (zn_sim_kernel): what the kernel sees of a simulated rank. ---- */
+
+#ifdef ZN_IN_sim
+void zn_sim_kernel(struct zn_sim *s, uint32_t rank, uint64_t launches); /* of a millisecond with so many */
 #endif
 
 /* ---- sim/files.c (zn_sim_files_ zn_sim_mounts): files of the simulated node. ---- */

@@ -39,11 +39,11 @@ static void end_series(struct zn_walk *w)
 /* The nearest double, as long as v is below 2^53: v is exact then, and so is 10^12. */
 void zn_walk_scaled(struct zn_walk *w, uint64_t v, int decimals)
 {
-	static const double power10[] = {1, 1e3, 1e6, 1e9, 1e12};
+	static const double power10[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12};
 
 	w->sample.number = v;
 	w->sample.decimals = decimals;
-	w->sample.value = (double)v / power10[decimals / 3];
+	w->sample.value = (double)v / power10[decimals];
 	end_series(w);
 }
 

@@ -253,7 +253,8 @@ def calls_that_fail_again_and_again():
 LIVE = [
     ("bpf", ANY, "EPERM ENOMEM", (1, 2, 3, 5, 60, 200)),
     ("capset", EXIT, "EPERM", (1,)),
-    ("clone3", EXIT, "EAGAIN", (1,)),
+    ("clone3", GO, "EAGAIN", (1, 3)),  # that load programs beside one another
+    ("clone3", EXIT, "EAGAIN", (4,)),  # the finder's
     ("eventfd2", ANY, "EMFILE", (1,)),
     ("perf_event_open", ANY, "EMFILE EACCES", (1, 2)),
     ("poll", ANY, "EINTR", (1, 2, 3, 4)),

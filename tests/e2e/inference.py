@@ -345,8 +345,8 @@ def a_stream_from_before_the_daemon_is_left_out():
 def a_server_beside_its_engine_is_watched_and_its_neighbour_is_not():
     """The engine is a child. The neighbour has a session of its own, and nothing to do with a GPU."""
     daemon = Daemon()
-    neighbour = Server("script", argv=["setsid", sys.executable, os.path.join(HERE, "llm_server.py"), "script",
-                                       str(port := free_port())], address=port)
+    neighbour = Server("script")
+    port = neighbour.address
     server = Server("script", "child", CUDA)
     pid = watched(daemon, server)
     for of in (server, neighbour):

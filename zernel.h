@@ -2872,7 +2872,7 @@ void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns);
 /* The same of all tables of the kernel. */
 struct zn_arena;
 struct zn_shared;
-void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns);
+void zn_quotas_tell(struct zn_arena *a, uint64_t now_ns);
 /* Before a job's slot is another one's: the log names no later job in its place. */
 void zn_quotas_forget_job(struct zn_shared *s, uint32_t slot);
 /* Where an owner's entries are counted: below ZN_QUOTA_OWNERS, or that for those who share a place. */

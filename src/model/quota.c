@@ -37,23 +37,29 @@ static void log_refused(struct zn_quota *q, const char *table, const char *who, 
 	q->logged_refused = refused;
 }
 
-/* A user, or a job by its name, or by its slot where its name is not at hand. a: NULL, or what knows the jobs. */
-static void owner_name(const struct zn_arena *a, uint32_t owner, char name[32])
+/* Its page may not be mapped yet: a job is refused before anybody asks about it. */
+static const struct zn_job_shared *job_at(struct zn_arena *a, uint32_t slot)
+{
+	return a->ops ? zn_arena_job(a, slot) : &a->jobs[slot];
+}
+
+/* A user, or a job by its name, or by its slot where its name cannot be had. a: NULL, or what knows the jobs. */
+static void owner_name(struct zn_arena *a, uint32_t owner, char name[32])
 {
 	uint32_t slot = owner - ZN_OWNER_JOB(0);
-	bool named = a && a->jobs && slot < ZN_JOBS_MAX && (!a->ops || a->job_mapped[slot / 8] >> (slot % 8) & 1);
+	const struct zn_job_shared *job = a && a->jobs && slot < ZN_JOBS_MAX ? job_at(a, slot) : NULL;
 
 	if (owner < ZN_OWNER_JOB(0))
 		snprintf(name, 32, "user %u", owner);
 	else if (slot == ZN_JOBS_MAX)
 		snprintf(name, 32, "a job that has been forgotten");
-	else if (named && a->jobs[slot].name[0])
-		snprintf(name, 32, "job %.*s", ZN_JOB_NAME, a->jobs[slot].name);
+	else if (job && job->name[0])
+		snprintf(name, 32, "job %.*s", ZN_JOB_NAME, job->name);
 	else
 		snprintf(name, 32, "the job in slot %u", slot);
 }
 
-static void tell_of(struct zn_quota *q, const char *table, const struct zn_arena *a, uint64_t now_ns)
+static void tell_of(struct zn_quota *q, const char *table, struct zn_arena *a, uint64_t now_ns)
 {
 	uint32_t owner;
 	char name[32];
@@ -69,7 +75,7 @@ void zn_quota_tell(struct zn_quota *q, const char *table, uint64_t now_ns)
 	tell_of(q, table, NULL, now_ns);
 }
 
-void zn_quotas_tell(const struct zn_arena *a, uint64_t now_ns)
+void zn_quotas_tell(struct zn_arena *a, uint64_t now_ns)
 {
 	static const char *const label[] = {
 #define X(e, table, loss) table,

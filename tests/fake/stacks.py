@@ -204,7 +204,8 @@ def short(n):
 
 
 def helper():
-    """A thread without Python calls, and this line waits for it."""
+    """A thread without Python calls, and this line waits for it: it sleeps by the time that the call returns."""
+    lib.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(20000))
     c = ctypes.CDLL(None)
     thread = ctypes.c_ulong()
     for _ in range(13):

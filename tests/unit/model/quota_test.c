@@ -211,7 +211,7 @@ T(sizes_follow_the_machine)
 static char told[4096];
 
 /* What the log says. */
-static void tell_all(const struct zn_arena *a, uint64_t now_ns)
+static void tell_all(struct zn_arena *a, uint64_t now_ns)
 {
 	int file = memfd_create("log", 0), before = dup(2);
 

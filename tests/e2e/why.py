@@ -211,26 +211,27 @@ def each(what, begin, seconds):
 
 @test_timed
 def a_rank_that_is_late_on_the_gpu():
-    """The others wait for it in calls that wait for the GPU: that is not what a GPU-bound job looks like."""
+    """The others wait for it in calls that wait for the GPU: that is not what a GPU-bound job looks like. They are three, so that
+    what they wait is clearly more than what the late one computes."""
     daemon = live()
-    ranks = [rank(daemon, n, 3) for n in range(3)]
+    ranks = [rank(daemon, n, 4) for n in range(4)]
     for a in ranks:
         job("start", "slow_rank", "--pid", str(a.pid), "uid=0")
         a.do("import os; " + FIRST_SERVED)
         a.do(HELPERS + LATE + "step()")
     begin = time.monotonic() + 0.5
     for n, a in enumerate(ranks):
-        a.tell(f"each({'late' if n == 1 else 'early'}, {begin}, {2 * SECONDS})")
+        a.tell(f"each({'late' if n == 1 else 'early'}, {begin}, {3 * SECONDS})")
     wait_until(lambda: causes(daemon, "slow_rank")[:1] == ["straggler"], "the late one is the cause", 2 * SECONDS, seen=lambda: why(daemon, "slow_rank"))
     time.sleep(3)
     first = why(daemon, "slow_rank")["causes"][0]
     equal((first["cause"], first["sure"]), ("straggler", "likely"), "it is not seen on the GPU")
     late = f"a rank that comes late: rank 1, process {ranks[1].pid}, which "  # it may find no free CPU, on a small machine
     check(any(late + does in first["says"] for does in ("runs on the CPU", "waits for a free CPU")), first)
-    check(10 < first["percent"] <= 55, f"two of three wait for at most 0.33 s of 0.4: {first}")
+    check(10 < first["percent"] <= 62, f"three of four wait for at most 0.33 s of 0.4: {first}")
     equal(why(daemon, "slow_rank")["late_pid"], ranks[1].pid, "who is late")
     said = daemon.process_json(ranks[0].pid)["stalls"]["says"]
-    check("keeps the GPU busy" not in said and f"rank 1 (pid {ranks[1].pid})" in said, said)
+    check("keeps the GPU busy" not in said, said)
     told("slow_rank", first["cause"])
     for a in ranks:
         a.answer("its steps")

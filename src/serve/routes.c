@@ -280,10 +280,16 @@ void zn_answer_drop(struct zn_serve *s)
 	s->packed = NULL;
 }
 
+static bool is_same_stacks(const struct zn_stacks_query *a, const struct zn_stacks_query *b)
+{
+	return a->pid == b->pid && a->leaf == b->leaf && a->seconds == b->seconds && a->no_job == b->no_job &&
+		!strncmp(a->job, b->job, sizeof(a->job));
+}
+
 static bool same_key(const struct zn_request_key *a, const struct zn_request_key *b)
 {
 	return a->route == b->route && a->format == b->format && !memcmp(&a->filter, &b->filter, sizeof(a->filter)) &&
-		!memcmp(&a->stacks, &b->stacks, sizeof(a->stacks));
+		is_same_stacks(&a->stacks, &b->stacks);
 }
 
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */

@@ -37,17 +37,11 @@ static void log_refused(struct zn_quota *q, const char *table, const char *who, 
 	q->logged_refused = refused;
 }
 
-/* Its page may not be mapped yet: a job is refused before anybody asks about it. */
-static const struct zn_job_shared *job_at(struct zn_arena *a, uint32_t slot)
-{
-	return a->ops ? zn_arena_job(a, slot) : &a->jobs[slot];
-}
-
 /* A user, or a job by its name, or by its slot where its name cannot be had. a: NULL, or what knows the jobs. */
 static void owner_name(struct zn_arena *a, uint32_t owner, char name[32])
 {
 	uint32_t slot = owner - ZN_OWNER_JOB(0);
-	const struct zn_job_shared *job = a && a->jobs && slot < ZN_JOBS_MAX ? job_at(a, slot) : NULL;
+	const struct zn_job_shared *job = a ? zn_arena_job(a, slot) : NULL; /* it maps the job's page */
 
 	if (owner < ZN_OWNER_JOB(0))
 		snprintf(name, 32, "user %u", owner);

@@ -229,7 +229,8 @@ T(the_kernels_tables_are_told_of)
 {
 	static struct zn_shared shared;
 	static struct zn_job_shared jobs[ZN_JOBS_MAX];
-	static struct zn_arena arena = {.shared = &shared, .jobs = jobs};
+	static const struct zn_arena_ops ops; /* all of it is memory */
+	static struct zn_arena arena = {.ops = &ops, .shared = &shared, .jobs = jobs};
 
 	strcpy(jobs[3].name, "4711");
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_TASK], ZN_OWNER_JOB(3));
@@ -250,7 +251,8 @@ T(a_job_that_was_forgotten_lends_its_name_to_no_other)
 {
 	static struct zn_shared shared;
 	static struct zn_job_shared jobs[ZN_JOBS_MAX];
-	static struct zn_arena arena = {.shared = &shared, .jobs = jobs};
+	static const struct zn_arena_ops ops; /* all of it is memory */
+	static struct zn_arena arena = {.ops = &ops, .shared = &shared, .jobs = jobs};
 
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_TASK], ZN_OWNER_JOB(3));
 	zn_quota_refuse(&shared.quota[ZN_QUOTA_CGROUP], ZN_OWNER_JOB(4));

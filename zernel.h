@@ -5888,6 +5888,7 @@ struct zn_job_use {
 	uint32_t serial;                 /* of the job; 0: nobody's */
 	uint32_t groups;                 /* of the job, when its folders were looked for */
 	uint64_t first_ns, first_cpu_ns; /* the first look, and what it had used by then; 0: there was none */
+	uint64_t last_ns;                /* the last look */
 	struct zn_cpu_time cpu;          /* ns 0: not known */
 	uint64_t throttled_ns;
 	uint64_t cpus_milli; /* that it may use, in thousandths; 0: not known */

@@ -271,6 +271,7 @@ static void use_look(struct zn_job_uses *all, const struct zn_job *job, uint64_t
 		u->first_ns = now_ns;
 		u->first_cpu_ns = u->cpu.ns;
 	}
+	u->last_ns = now_ns;
 }
 
 void zn_use_init(
@@ -306,10 +307,18 @@ static uint64_t ratio_of(uint64_t part, double whole)
 	return whole > 0 ? (uint64_t)(1e4 * (double)part / whole + 0.5) : ZN_NOT_KNOWN;
 }
 
+/* When what is told had been used: at the last look, if no group that has gone since had used more. */
+static uint64_t used_until_ns(const struct zn_use *use, const struct zn_job_use *u, const struct zn_job *job)
+{
+	if (job->end_ns)
+		return job->end_ns;
+	return u->last_ns && use->cpu_ns == u->cpu.ns ? u->last_ns : zn_now_ns();
+}
+
 /* Of a job that was there before the daemon, nobody knows when its groups began: what it used since the first look. */
 static void fill_cpu_ratio(struct zn_use *to, const struct zn_job_use *u, const struct zn_job *job)
 {
-	uint64_t since_ns = job->found ? u->first_ns : job->start_ns, end_ns = job->end_ns ? job->end_ns : zn_now_ns();
+	uint64_t since_ns = job->found ? u->first_ns : job->start_ns, end_ns = used_until_ns(to, u, job);
 	uint64_t before_ns = job->found ? u->first_cpu_ns : 0;
 	double wall_ns = since_ns && end_ns > since_ns ? (double)(end_ns - since_ns) : 0;
 

@@ -93,10 +93,12 @@ static const struct {
 
 static void use_of_job(struct zn_job_use *to, const struct zn_job *job, uint32_t i)
 {
-	uint64_t ns = zn_job_elapsed_ns(job) * uses[i].cpus / 100 * uses[i].percent, needed = uses[i].needed_bytes;
+	uint64_t elapsed_ns = zn_job_elapsed_ns(job), needed = uses[i].needed_bytes;
+	uint64_t ns = elapsed_ns * uses[i].cpus / 100 * uses[i].percent;
 
 	*to = (struct zn_job_use){.serial = job->serial,
 		.first_ns = job->start_ns,
+		.last_ns = job->start_ns + elapsed_ns,
 		.cpu = {ns, 9, 1},
 		.cpus_milli = 1000 * uses[i].cpus,
 		.kinds_known = true,
@@ -108,7 +110,7 @@ static void use_of_job(struct zn_job_use *to, const struct zn_job *job, uint32_t
 	to->memory[ZN_MEMORY_FILE] = CACHE_BYTES;
 	memcpy(to->kind_peak, to->memory, sizeof(to->memory));
 	for (enum zn_pressure r = 0; r < ZN_PRESSURES; r++) {
-		to->pressure_ns[r][0] = zn_job_elapsed_ns(job) / 50;
+		to->pressure_ns[r][0] = elapsed_ns / 50;
 		to->pressure_ns[r][1] = to->pressure_ns[r][0] / 4;
 	}
 }

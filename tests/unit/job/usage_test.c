@@ -111,6 +111,9 @@ T(version_2)
 	CHECK_EQ(use.cpu_system_ns, 2 * S);
 	CHECK_EQ(use.cpus_milli, 4000);
 	CHECK_EQ(use.cpu_ratio, 5000);
+	clock_ns += 4 * S; /* what is told between two looks is as of the last */
+	zn_use_of(&uses, job, &use);
+	CHECK_EQ(use.cpu_ratio, 5000);
 	CHECK_EQ(use.now.throttled_ns, S / 4);
 	CHECK_EQ(use.now.memory[ZN_MEMORY_ANON], MIB);
 	CHECK_EQ(use.now.memory[ZN_MEMORY_FILE], MIB);

@@ -15,7 +15,7 @@
  *            arena_job arena_quota arena_request ends probe shadow mappers
  *            system file_budget change mapped libraries scan mappings places services find
  *            python walker
- *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
+ *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
  *   sim      arena sim random gpu kernel files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
@@ -2300,6 +2300,8 @@ uint64_t zn_file_mtime_ns(const struct stat *st); /* when it was written last */
 int zn_file_read(const char *path, char *to, size_t cap);
 /* Reads up to cap bytes of a regular file: how many, or -errno; -EISDIR or -ENOTSUP where it is something else. */
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
+/* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
+void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -5836,24 +5838,10 @@ bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT])
 void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns);
 #endif
 
-/* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
- * daemon starts. ---- */
+/* ---- job/hierarchies.c (zn_hierarchy_ zn_hierarchies_ zn_cgroup_points zn_cgroup_folders): where control groups are
+ * mounted. ---- */
 
-/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
-void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
 void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* where control groups are mounted */
-/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
- * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
-/* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
-int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-/* Of the group of a process, ZN_NOT_KNOWN each where it has none. False: the group cannot be read. */
-struct zn_cgroup_memory {
-	uint64_t used, limit, oom_kills;
-};
-bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
-/* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
-void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
 /* Where the group of a path is that a controller has; at is empty where it has none, or the folder does not fit. */
 #define ZN_CGROUP_FOLDER 384
 enum zn_controller {
@@ -5868,6 +5856,54 @@ struct zn_cgroup_folders {
 	bool v2[ZN_CONTROLLERS];
 };
 void zn_cgroup_folders(const char *path, struct zn_cgroup_folders *to);
+
+#ifdef ZN_IN_job
+#define ZN_CGROUP_PATH     4096
+#define ZN_CGROUP_DEPTH    32
+#define ZN_HIERARCHIES_MAX 32
+struct zn_hierarchy {
+	char point[ZN_TEXT_MAX], root[ZN_TEXT_MAX]; /* root: which group is at the point; "" for the topmost */
+	char options[128];                          /* of version 1: controllers, or name=... */
+	bool v2;
+	uint32_t hierarchy; /* ZN_UNKNOWN: not found */
+	dev_t dev;
+	uid_t owner;
+};
+struct zn_hierarchies {
+	struct zn_hierarchy mount[ZN_HIERARCHIES_MAX];
+	uint32_t count;
+};
+const struct zn_hierarchies *zn_hierarchies_read(const char *proc_root); /* until it is called again */
+/* A line of /proc/PID/cgroup is hierarchy:controllers:path. The path may have colons; the line is cut up. NULL: it is none. */
+char *zn_hierarchy_line(char *line, uint32_t *hierarchy, char **controllers);
+/* The folder of a group, ZN_CGROUP_PATH bytes, "" for the topmost one; NULL: it lies outside of what is mounted. */
+const struct zn_hierarchy *zn_hierarchy_folder(
+	const struct zn_hierarchies *all, uint32_t hierarchy, const char *group, char *to);
+bool zn_hierarchy_listed(
+	const char *list, const char *words); /* a list with commas has the first word of another one */
+bool zn_hierarchy_has_dots(const char *path); /* a name of it is ".." */
+#endif
+
+/* ---- job/limits.c (zn_cgroup_throttle zn_cgroup_memory): what limits of control groups do to a process. ---- */
+
+/* Of the group of a process, ZN_NOT_KNOWN each where it has none. False: the group cannot be read. */
+struct zn_cgroup_memory {
+	uint64_t used, limit, oom_kills;
+};
+bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
+/* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
+void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
+
+/* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
+ * daemon starts. ---- */
+
+/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
+void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
+/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
+ * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
+/* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
+int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 
 /* ---- job/usage.c (zn_use_): CPU time and memory of jobs, as their control groups say. ---- */
 

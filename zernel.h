@@ -17,7 +17,7 @@
  *            python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
- *   sim      arena sim random gpu kernel files jobs
+ *   sim      arena sim scenario random gpu kernel files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
@@ -6095,6 +6095,33 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms);
 /* Tells what /proc and control groups would say. After zn_causes_tick(). */
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
 void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped); /* after zn_stopped_tick() */
+
+/* ---- sim/scenario.c (zn_scenario_): what is wrong at a moment, and with which rank. ---- */
+
+#ifdef ZN_IN_sim
+/* When all ranks of the second job but one stand still, or all do. */
+enum zn_still {
+	ZN_STILL_NOT,
+	ZN_STILL_ASLEEP,
+	ZN_STILL_DRIVER,
+	ZN_STILL_ALL,
+	ZN_STILL_NODE,
+	ZN_STILL_PEER,
+	ZN_STILL_CHECKPOINT,
+	ZN_STILL_EVALUATION,
+	ZN_STILL_COMPILE,
+	ZN_STILL_STOPPED
+};
+enum zn_scenario zn_scenario_phase(const struct zn_sim *s); /* HEALTHY: nothing is wrong now */
+uint32_t zn_scenario_ranks(const struct zn_sim *s);         /* of the second job, those of other nodes included */
+enum zn_still zn_scenario_still(const struct zn_sim *s);    /* what the second job does instead of its work */
+uint32_t zn_scenario_still_kind(const struct zn_sim *s, uint32_t rank);
+bool zn_scenario_straggles(const struct zn_sim *s, uint32_t rank);
+/* Faults are those of the job that goes on. */
+bool zn_scenario_suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from);
+bool zn_scenario_writes(const struct zn_sim *s, uint32_t rank); /* all do now and then, those of a scenario for long */
+bool zn_scenario_idles(const struct zn_sim *s, uint32_t rank);
+#endif
 
 /* ---- sim/random.c (zn_random_): random numbers of --simulate. ---- */
 

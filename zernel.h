@@ -14,7 +14,7 @@
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
  *            system file_budget change mapped libraries scan mappings places services find
- *            python walker
+ *            python naming walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
  *   sim      arena sim scenario random gpu kernel files jobs
@@ -5427,6 +5427,62 @@ bool zn_python_code(
 	const struct zn_python_process *p, uint64_t code, struct zn_python_code *to); /* false: it is none */
 bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);
 int zn_python_line(const struct zn_python_process *p, const struct zn_python_code *code, int index); /* of pycode.c */
+
+/* ---- probe/naming.c (zn_naming_): the functions and lines of stacks. On the walker's thread, but for held_ns(). ---- */
+
+#ifdef ZN_IN_probe
+#define ZN_NAMING_CODES 4096 /* powers of two */
+#define ZN_NAMING_LINES 16384
+/* What is known of the process of a row. */
+struct zn_walked {
+	uint32_t id, pid, root, tries;
+	bool there;
+	uint8_t minor;
+	int error; /* of the last try */
+	uint64_t next_ns;
+	uint64_t launches, others, walks, walk_ns; /* at the last round */
+	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
+	struct zn_python_process python;
+	char why[96];
+};
+/* Functions and lines that were read already. */
+struct zn_naming_code {
+	uint32_t id, function;
+	uint64_t code;
+	struct zn_python_code is;
+};
+struct zn_naming_line {
+	uint32_t id;
+	int line, first;
+	uint64_t word, lines;
+};
+struct zn_naming {
+	const struct zn_arena *arena;
+	struct zn_stacks *stacks;
+	struct zn_naming_code code[ZN_NAMING_CODES];
+	struct zn_naming_line line[ZN_NAMING_LINES];
+	uint32_t memory_id; /* whose memory is open */
+	int memory;
+	uint64_t reading_ns; /* since when a process's memory is read; 0: none is */
+	uint32_t reading_pid;
+};
+void zn_naming_open(struct zn_naming *n, const struct zn_arena *arena, struct zn_stacks *stacks);
+static inline bool zn_naming_lives(
+	const struct zn_arena *a, uint32_t row, uint32_t id) /* that process, in a row that is mapped */
+{
+	const struct zn_proc *p = &a->procs[row];
+
+	return __atomic_load_n(&p->id, __ATOMIC_ACQUIRE) == id && !__atomic_load_n(&p->exit_ns, __ATOMIC_RELAXED);
+}
+/* The stack's node: from the outermost function to the innermost one, and then the thread that called for it. The memory of its
+ * process stays open until close() is called, or it is another one's turn. */
+uint32_t zn_naming_node(struct zn_naming *n, struct zn_walked *p, uint32_t row, const struct zn_stack *s);
+void zn_naming_close(struct zn_naming *n);
+void zn_naming_forget(struct zn_naming *n);              /* functions: the tree has given their numbers to others */
+void zn_naming_begin(struct zn_naming *n, uint32_t pid); /* around what reads the memory of a process */
+void zn_naming_end(struct zn_naming *n);
+uint64_t zn_naming_held_ns(struct zn_naming *n, uint32_t *pid); /* for how long that lasts by now; 0: it is not read */
+#endif
 
 /* ---- probe/walker.c (zn_walker_): from stacks as the kernel has them to functions and lines. ---- */
 

@@ -13,7 +13,7 @@
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
- *            system file_budget change mapped libraries scan mappings places services find
+ *            system file_budget change mapped judge libraries scan mappings places services find
  *            python naming walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
@@ -5035,9 +5035,9 @@ int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: 
 void zn_mappers_close(struct zn_mappers *m);
 
 #ifdef ZN_IN_probe
-/* The file that a process maps at an address, and that behind a descriptor. */
+/* The file that a process maps at an address, and that behind a descriptor, which a process maps there if pid is not 0. */
 int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to);
-int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to);
+void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint64_t from, struct zn_file_id *to);
 /* Walks over all memory areas of the node: some 0.1 us each. */
 int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to);
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
@@ -5175,7 +5175,28 @@ uint64_t zn_mapped_partial_gpus(const struct zn_mapped *t);
 enum zn_ledger zn_mapped_ledger(const struct zn_mapped *t, int pid);
 #endif
 
-/* ---- probe/libraries.c (zn_libraries_): the table of libraries, what may be hooked, and when. On the
+/* ---- probe/judge.c (zn_judge_): whether probes may be put on a file now, or taken away. On the finder's thread. ---- */
+
+#ifdef ZN_IN_probe
+#define ZN_BARRED_MAX 16
+struct zn_judge {
+	struct zn_probe *probe;
+	const struct zn_options *options;
+	struct zn_mappers mappers;
+	uint32_t barred[ZN_BARRED_MAX], barred_count; /* owners of processes that made the kernel wait */
+	struct zn_mapper_list who;                    /* of the file at hand */
+};
+/* True: probes may be put on it now. Else why says what it waits for. blocked: threads that are blocked in the kernel are looked
+ * for, which takes a while. */
+bool zn_judge_library(struct zn_judge *j, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX]);
+/* True: a process could hold the kernel up, and why says which. */
+bool zn_judge_hindrance(struct zn_judge *j, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX]);
+bool zn_judge_shadow(
+	const struct zn_judge *j, int pid, char why[ZN_TEXT_MAX]); /* true: a probe would kill this process */
+void zn_judge_bar(struct zn_judge *j, uint32_t tgid); /* that process's owner; he made the kernel wait. 0: nobody */
+#endif
+
+/* ---- probe/libraries.c (zn_libraries_): the table of libraries: which are hooked, and when. On the
  * finder's thread, but for hang, visit and quota. ---- */
 
 struct zn_libraries;

@@ -25,7 +25,7 @@
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch verbs
- *   daemon   check diagnose systemd announce confine
+ *   daemon   check diagnose systemd announce confine tick
  *   zerneld.c
  *
  * What stands within #ifdef ZN_IN_<folder> is for the files and unit tests of that folder alone; the Makefile sees to it.
@@ -7496,6 +7496,62 @@ void zn_announce_ready(const struct zn_options *o, const struct zn_serve *s);
 
 /* folder: of the writer. Where the kernel cannot do it, the log says so. Threads that run already are not confined. */
 void zn_confine_loop(const struct zn_options *o, const char *const folder[ZN_DIRECTORY_COUNT]);
+
+/* ---- daemon/tick.c (zn_daemon_): what the daemon does on each tick. ---- */
+
+#if defined(ZN_IN_daemon) || defined(ZN_IN_main)
+/* All that the daemon has; zerneld.c opens and closes it. */
+struct zn_daemon {
+	struct zn_options options;
+	struct zn_loop loop;
+	struct zn_probe probe;
+	struct zn_find *find;
+	struct zn_stacks *stacks;
+	struct zn_walker *walker;
+	struct zn_sim sim;
+	struct zn_agg agg;
+	struct zn_counter_rates rates;
+	struct zn_progress progress;
+	struct zn_ranks ranks;
+	struct zn_stopped stopped;
+	struct zn_activity activity;
+	struct zn_flights flights;
+	struct zn_io activity_look;
+	bool looks; /* that timer runs: somebody has used a GPU */
+	struct zn_jobs_progress jobs_progress;
+	struct zn_startup startup;
+	struct zn_checkpoints checkpoints;
+	struct zn_causes causes;
+	struct zn_suspicions suspicions;
+	struct zn_requests requests;
+	struct zn_annotations annotations;
+	struct zn_alerts alerts;
+	struct zn_jobs jobs;
+	struct zn_job_uses uses;
+	struct zn_io_sums io_sums;
+	struct zn_xids xids;
+	struct zn_writer writer;
+	struct zn_sender sender;
+	struct zn_notify notify;
+	struct zn_export export;
+	char spool[ZN_TEXT_MAX];
+	const char *folder[ZN_DIRECTORY_COUNT]; /* of the writer */
+	struct zn_control *control;
+	struct zn_history *history;
+	struct zn_baselines *baselines;
+	struct zn_serve serve;
+	struct zn_state state;
+	struct zn_io signals, tick, ring, sim_step, hang;
+	int watchdog_fd;  /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
+	int log_err;      /* -errno: the kernel's log cannot be read */
+	bool exits;       /* a process has gone since the last refresh */
+	bool hang_logged; /* the change of probes that hangs is in the log */
+	bool series;      /* one of file I/O was made: it gets its name while that is right */
+};
+#define ZN_DAEMON_OF(io, member) ((struct zn_daemon *)((char *)(io) - __builtin_offsetof(struct zn_daemon, member)))
+void zn_daemon_on_tick(struct zn_io *io, uint32_t events);
+void zn_daemon_find_gpus(struct zn_daemon *d); /* drivers may be loaded by the first process that needs them */
+#endif
 
 /* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
 

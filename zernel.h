@@ -2808,7 +2808,8 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 /* Makes whatever bytes an answer that can be read. */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
-/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
+/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
+ * zn_request_route zn_request_code zn_request_protocol zn_server_role): label values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
@@ -2818,6 +2819,10 @@ const char *zn_leaf_label(enum zn_leaf leaf);
 const char *zn_operation_label(enum zn_operation d);
 const char *zn_stall_label(enum zn_stall s);
 const char *zn_io_label(enum zn_io_op op); /* of the operation */
+const char *zn_request_route(enum zn_request_route route);
+const char *zn_request_code(enum zn_request_code code);
+const char *zn_request_protocol(enum zn_request_protocol protocol);
+const char *zn_server_role(enum zn_server_role role);
 
 /* What a rank does that others wait for. Columns: name of the enum, label `doing`, in words. */
 #define ZN_DOINGS(X)                                                                                                   \
@@ -3973,12 +3978,8 @@ struct zn_stacks_usage {
 };
 void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes the lock itself */
 
-/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_series zn_server_role): servers whose requests are counted. ---- */
+/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_series): servers whose requests are counted. ---- */
 
-const char *zn_request_route(enum zn_request_route route);
-const char *zn_request_code(enum zn_request_code code);
-const char *zn_request_protocol(enum zn_request_protocol protocol);
-const char *zn_server_role(enum zn_server_role role);
 /* The key of a route for the map `routes`; OTHER has none. */
 uint64_t zn_request_route_key(enum zn_request_route route);
 /* The server of an index, or NULL; its series of a route, or NULL: it had no such request. */

@@ -2599,12 +2599,23 @@ struct zn_post {
 };
 void zn_post_head(struct zn_out *o, const struct zn_post *p);
 
+/* What the head of an answer says. */
+struct zn_reply_head {
+	int status;
+	int64_t length; /* of the body; -1: not said */
+	bool http10, chunked, coded, close, keep;
+	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
+};
+/* Reads a head, the empty line at its end included: 0, or -EBADMSG for what is no HTTP/1. */
+int zn_reply_head(struct zn_reply_head *to, struct zn_str head);
+bool zn_reply_keeps(const struct zn_reply_head *h); /* the connection can be used again */
+
 /* An answer that is coming in. */
 struct zn_reply {
-	int status;             /* 200 and up; 0: the head is not complete */
-	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
-	bool keep_alive;        /* the connection can be used again once it is done */
-	bool done;              /* all of it has come, or the rest is not wanted */
+	int status; /* 200 and up; 0: the head is not complete */
+	uint32_t retry_after_s;
+	bool keep_alive; /* the connection can be used again once it is done */
+	bool done;       /* all of it has come, or the rest is not wanted */
 	/* for codec/http_client.c only */
 	uint8_t interim;
 	size_t len;
@@ -7154,9 +7165,11 @@ struct zn_client {
 };
 /* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
 bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer);
-/* The arguments that all client verbs take: [URL] [--token-file FILE]. */
+/* The arguments that all client verbs take: [URL] [--token-file FILE], and those that are about a job: [JOB | PID]. */
 struct zn_client_args {
 	const char *verb, *usage;
+	bool of_job;
+	const char *wanted;     /* a job or a process; NULL: all */
 	const char *url;        /* NULL: this node */
 	const char *token_file; /* NULL: that of ZERNEL_TOKEN_FILE, if it is set */
 };

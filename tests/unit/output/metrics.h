@@ -11,6 +11,7 @@
 #include "zernel.h"
 #include "alert_source.h"
 #include "t.h"
+#include "no_cgroups.h"
 
 #define TEXT_BYTES   (8 << 20)
 #define SAMPLES_MAX  20000
@@ -80,12 +81,6 @@ void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const st
 }
 
 /* No job of these tests is tagged by hand. */
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
-{
-	(void)a, (void)slot, (void)path, (void)why;
-	return -1;
-}
-
 /* A view of nothing at all; simulated, as there is no probe. */
 static inline void walk_view(
 	void *of, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)

@@ -2168,18 +2168,13 @@ enum zn_scenario {
 #undef X
 		ZN_SCENARIO_COUNT
 };
-#define ZN_CYCLE_MIN_S 10
-#define ZN_CYCLE_MAX_S 86400
 
-#define ZN_TABLE_CPUS_MAX 8192 /* NR_CPUS of any distribution's kernel */
-#define ZN_LISTEN_MAX     8
-#define ZN_CONTROL_PATH   "/run/zernel/control.sock"
-#define ZN_REPORT_PATH    "/var/lib/zernel/jobs"
-#define ZN_KMSG_PATH      "/dev/kmsg"
-#define ZN_TEXT_MAX       256
-#define ZN_TOKEN_MAX      128 /* characters */
-#define ZN_URLS_MAX       4   /* Alertmanagers */
-#define ZN_URLS_TEXT_MAX  (ZN_URLS_MAX * ZN_TEXT_MAX)
+#define ZN_LISTEN_MAX    8
+#define ZN_CONTROL_PATH  "/run/zernel/control.sock"
+#define ZN_TEXT_MAX      256
+#define ZN_TOKEN_MAX     128 /* characters */
+#define ZN_URLS_MAX      4   /* Alertmanagers */
+#define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
 /* Which libraries besides the system's own are hooked: libraries.c. */
 enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
 struct zn_options {
@@ -2634,7 +2629,6 @@ uint64_t zn_retry_ms(unsigned failures, uint32_t retry_after_s, uint32_t random)
 
 /* Fields in the order of the calls; all are bounded by o, as everything that is written. A packed field is a nested one
  * whose elements are put one after the other. */
-#define ZN_PROTO_VARINT_MAX 10                                      /* bytes */
 void zn_protobuf_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
 void zn_protobuf_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
 void zn_protobuf_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
@@ -3015,9 +3009,8 @@ struct zn_gpus {
 	uint32_t nvidia;       /* how many of those are NVIDIA's; AMD's follow */
 	struct zn_quota quota; /* of names */
 };
-#define ZN_GPU_NAMES        8   /* that one user may give, unless he has MIG instances; root has no such limit */
-#define ZN_NVIDIA_MAJOR     195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
-#define ZN_NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
+#define ZN_GPU_NAMES    8   /* that one user may give, unless he has MIG instances; root has no such limit */
+#define ZN_NVIDIA_MAJOR 195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
 /* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
  * only looked up (O_PATH), for which nobody needs the right to use it. */
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
@@ -3290,11 +3283,6 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 /* By how much a counter has grown since it was last looked at; *seen follows it, but never goes back. */
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
-
-#ifdef ZN_IN_model
-/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
-uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
-#endif
 
 /* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
  * drivers. ---- */
@@ -3825,7 +3813,6 @@ uint64_t zn_history_end_ms(const struct zn_history *h); /* of the newest step, s
 #define ZN_BASELINES       13  /* signals */
 #define ZN_BASELINE_POINTS 120 /* values that the level is of: 10 minutes, if none is missing */
 #define ZN_BASELINE_WARM   36  /* values before the first score: 3 minutes */
-#define ZN_BASELINE_HOLD   2   /* steps without a value over which the last score stays */
 #define ZN_EXCURSIONS      8   /* that are remembered */
 #define ZN_ANOMALY_LIMIT   5   /* standard deviations; what is above it is shown, and is an excursion */
 #define ZN_SCORE_NONE      INT32_MIN
@@ -4540,7 +4527,6 @@ void zn_inquiry_close(struct zn_inquiry *q);
 /* ---- worker/sender.c (zn_sender_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
-#define ZN_DESTINATIONS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
 struct zn_sender {
 	struct zn_worker worker;
 	unsigned destinations[ZN_TO_COUNT];     /* destinations of each kind */
@@ -5437,8 +5423,7 @@ bool zn_find_by_events(const struct zn_find *f);
 
 /* ---- probe/python.c (zn_python_): finds CPython in a process, and reads what its functions are called. ---- */
 
-#define ZN_PYTHON_TEXT  512   /* characters of a name or a path */
-#define ZN_PYTHON_TABLE 65536 /* bytes of a function's table of lines */
+#define ZN_PYTHON_TEXT 512 /* characters of a name or a path */
 struct zn_python_layout;
 struct zn_python_process {
 	int memory; /* as zn_python_memory() opened it */
@@ -5609,7 +5594,6 @@ int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
 /* The spool, a folder that is root's alone beside the control socket (below /run, so that it goes with the jobs when
  * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that runs,
  * the message that it was started with, which stays until the job has ended. */
-#define ZN_SPOOL_NAME   "jobs.d"
 #define ZN_SPOOL_LEFT   "left-" /* then the time and the process id of who left it */
 #define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
 #define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
@@ -5772,11 +5756,6 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
  * user runs. */
 int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
 
-#ifdef ZN_IN_job
-/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
-void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
-#endif
-
 /* ---- job/io.c (zn_io_sum_ zn_io_sums_): file I/O by job and mount. ---- */
 
 /* The series of one operation: of any device with that mount, and of all shards. Figures are sums over its rows. */
@@ -5879,10 +5858,8 @@ bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job,
 
 /* ---- job/suspicion.c (zn_suspicion_): jobs that seem to hang, and what NCCL's RAS service says of them. ---- */
 
-#define ZN_SUSPICIONS_MAX     16
-#define ZN_SUSPICION_NS       (5 * ZN_NS_PER_S)  /* that ranks wait before anybody is asked */
-#define ZN_SUSPICION_QUIET_NS (60 * ZN_NS_PER_S) /* without suspicion, after which the next one is another episode */
-#define ZN_SUSPICION_TEXT     448
+#define ZN_SUSPICIONS_MAX 16
+#define ZN_SUSPICION_TEXT 448
 enum zn_suspicion_state { ZN_SUSPICION_NONE, ZN_SUSPICION_RAISED, ZN_SUSPICION_ASKED, ZN_SUSPICION_OVER };
 struct zn_suspicion {
 	enum zn_suspicion_state state;
@@ -6451,8 +6428,6 @@ void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
 /* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
 
 #ifdef ZN_IN_output
-#define ZN_OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
-#define ZN_OTLP_SERIES_BITS 20         /* of one metric, at most */
 /* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
  * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
  * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
@@ -6498,7 +6473,6 @@ void zn_labels_json(struct zn_json *j, const struct zn_annotation_group *g, bool
 
 /* ---- output/pprof.c (zn_pprof_): what calls did by stack, as profiles and as folded lines. ---- */
 
-#define ZN_PPROF_SECONDS 3600 /* that may be asked for */
 bool zn_pprof_wants(
 	const struct zn_state *state, const struct zn_stacks_query *q, uint32_t root); /* stacks are locked */
 void zn_pprof_profile(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
@@ -6878,7 +6852,6 @@ void zn_buffer_put(struct zn_buffer *b);
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
 #define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 #define ZN_WRITE_PER_TURN (1 << 20)
-#define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
 
 struct zn_conn;
 struct zn_listener;
@@ -6936,13 +6909,10 @@ struct zn_conn {
 
 #ifdef ZN_IN_serve
 /* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
-#define ZN_LIMITS_MS   1000
-#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
-#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
-#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
-#define ZN_ANSWER_S    30 /* for a whole answer */
-#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
-#define ZN_DRAIN_BYTES (64 << 10) /* at most */
+#define ZN_LIMITS_MS 1000
+#define ZN_HEAD_S    10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_ANSWER_S  30 /* for a whole answer */
+#define ZN_DRAIN_S   2  /* for the client to close after our last byte; what it sends meanwhile is thrown away */
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body);
 void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
@@ -6973,12 +6943,9 @@ void zn_listen_close(struct zn_serve *s);
 
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
-#define ZN_VARIANTS_MAX     16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
-#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
-#define ZN_PUSH_PING_S      25 /* of silence: a ping */
-#define ZN_PUSH_SILENCE_S   60 /* closed */
-#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
-#define ZN_PUSH_MESSAGE_MAX 65536
+#define ZN_VARIANTS_MAX 16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_PUSH_FRAME_S 30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S  25 /* of silence: a ping */
 
 /* A snapshot as some WebSocket clients want it; those who want the same share it. */
 struct zn_variant {
@@ -7074,7 +7041,6 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_stat
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 
 /* ---- serve/control_verbs.c (zn_control_act): what is asked for on the control socket. ---- */
 
@@ -7163,8 +7129,6 @@ struct zn_client {
 	bool refused;         /* it was an answer of a daemon that says no */
 	char why[128];        /* of the last failure */
 };
-/* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
-bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer);
 /* The arguments that all client verbs take: [URL] [--token-file FILE], and those that are about a job: [JOB | PID]. */
 struct zn_client_args {
 	const char *verb, *usage;

@@ -84,7 +84,8 @@ static bool set_unix(struct zn_client *c, const char *path)
 		sizeof(c->address.local.sun_path);
 }
 
-bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer)
+/* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
+static bool init_client(struct zn_client *c, const char *url, const char *path, char *buffer)
 {
 	char text[INET6_ADDRSTRLEN + 16], *host, *port_text;
 	in_port_t port = htons(METRICS_PORT);
@@ -150,7 +151,7 @@ int zn_client_open(struct zn_client *c, const struct zn_client_args *a, const ch
 	struct zn_tokens tokens = {0};
 	char why[ZN_TEXT_MAX];
 
-	if (!zn_client_init(c, a->url, path, buffer))
+	if (!init_client(c, a->url, path, buffer))
 		return zn_client_misused(a, "no address (names other than localhost are not looked up):", a->url);
 	if (!file || !*file)
 		return 0;

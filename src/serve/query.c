@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define NAME_BYTES  32
-#define VALUE_BYTES 256
+#define PPROF_SECONDS 3600 /* that may be asked for */
+#define NAME_BYTES    32
+#define VALUE_BYTES   256
 
 static const char *const topics[ZN_TOPIC_COUNT] = {
 #define X(e, label) label,
@@ -164,7 +165,7 @@ static bool read_pid(struct zn_stacks_query *q, const char *value)
 
 static bool read_seconds(struct zn_stacks_query *q, const char *value)
 {
-	return read_number(value, ZN_PPROF_SECONDS, &q->seconds);
+	return read_number(value, PPROF_SECONDS, &q->seconds);
 }
 
 static bool read_stacks_job(struct zn_stacks_query *q, const char *value)
@@ -193,7 +194,7 @@ static const struct {
 } stacks_parameters[] = {
 	{"pid", read_pid, "the id of a process"},
 	{"job", read_stacks_job, "1 to 63 of A-Z a-z 0-9 . _ + -"},
-	{"seconds", read_seconds, "a whole number from 1 to " TEXT(ZN_PPROF_SECONDS)},
+	{"seconds", read_seconds, "a whole number from 1 to " TEXT(PPROF_SECONDS)},
 	{"cause", read_cause, "launch, gpu, nccl, alloc or load"},
 };
 

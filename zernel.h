@@ -2286,6 +2286,8 @@ static inline bool zn_str_is(struct zn_str s, const char *text)
 bool zn_str_is_nocase(struct zn_str s, const char *text); /* of ASCII */
 bool zn_str_is_one_of(char c, const char *set);           /* NUL never is */
 int zn_str_hex_digit(char c);                             /* 0 to 15, or -1 */
+/* In place. In lists of mounts the kernel writes blanks and backslashes as a backslash and three octal digits. */
+void zn_str_unescape(char *text);
 
 /* ---- base/file.c (zn_file_): small files. ---- */
 
@@ -2297,6 +2299,9 @@ int zn_file_read(const char *path, char *to, size_t cap);
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 /* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
 void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
+/* Calls visit with the names of a directory, until it returns false. opendir() allocates. */
+struct dirent64;
+void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -2814,7 +2819,7 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
 /* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
- * zn_request_route zn_request_code zn_request_protocol zn_server_role): label values. ---- */
+ * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
@@ -4367,16 +4372,7 @@ enum zn_outbound {
 #undef X
 		ZN_TO_COUNT
 };
-static inline const char *zn_outbound_label(enum zn_outbound to)
-{
-	static const char *const labels[] = {
-#define X(e, label) label,
-		ZN_OUTBOUNDS(X)
-#undef X
-	};
-
-	return labels[to];
-}
+const char *zn_outbound_label(enum zn_outbound to); /* of labels.c */
 /* What became of a request, and the label `result`: ok is 2xx; retried is no answer, no HTTP, or 408, 429, 5xx; refused is
  * another status: it is dropped, as it would be refused again; failed is dropped for newer ones after it was retried. */
 #define ZN_SENTS(X)                                                                                                    \
@@ -4390,16 +4386,7 @@ enum zn_sent {
 #undef X
 		ZN_SENT_COUNT
 };
-static inline const char *zn_sent_label(enum zn_sent s)
-{
-	static const char *const labels[] = {
-#define X(e, label) label,
-		ZN_SENTS(X)
-#undef X
-	};
-
-	return labels[s];
-}
+const char *zn_sent_label(enum zn_sent s); /* of labels.c */
 struct zn_destination_done {
 	uint64_t sent[ZN_SENT_COUNT];
 	uint64_t dropped; /* deliveries that were not taken: refused, or pushed out of the queue */

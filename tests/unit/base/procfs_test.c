@@ -2,30 +2,11 @@
 /* procfs_test.c: what /proc says of processes whose names are hostile, and trees of processes of either kind of kernel. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "zernel.h"
 #include "t.h"
-
-static char root[] = "/tmp/zernel-procfs-XXXXXX";
-
-static void put(const char *name, const char *text)
-{
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", root, name);
-	for (char *at = path + sizeof(root); (at = strchr(at, '/')); *at++ = '/') {
-		*at = 0;
-		mkdir(path, 0700);
-	}
-	f = fopen(path, "w");
-	if (!f)
-		abort();
-	fputs(text, f);
-	fclose(f);
-}
+#include "folder.h"
 
 #define TAIL " 0 0 0 0 0 0 0 11 22 0 0 20 0 1 0 4444 0 0"
 
@@ -156,15 +137,12 @@ T(a_full_tree_counts_what_it_drops)
 
 int main(void)
 {
-	char command[80];
-
-	if (!mkdtemp(root))
-		return 1;
+	open_folder();
 	RUN(stat_lines);
 	RUN(status);
 	RUN(by_lists_of_children);
 	RUN(by_parents);
 	RUN(a_full_tree_counts_what_it_drops);
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	return system(command) ? 1 : t_end();
+	close_folder();
+	return t_end();
 }

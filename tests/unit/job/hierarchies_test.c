@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* hierarchies_test.c: lists of mounts and of groups as a hostile user may make them look, and which folder a group has. */
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "zernel.h"
 #include "t.h"
-
-static char root[] = "/tmp/zernel-hierarchies-XXXXXX";
+#include "folder.h"
 
 static const struct {
 	const char *line, *controllers, *group; /* NULL: it is none */
@@ -68,36 +65,14 @@ T(dots)
 	CHECK(!zn_hierarchy_has_dots(""));
 }
 
-static void put(const char *name, const char *text)
-{
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", root, name);
-	f = fopen(path, "w");
-	if (!f)
-		abort();
-	fputs(text, f);
-	fclose(f);
-}
-
-static void make(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", root, name);
-	mkdir(path, 0700);
-}
-
 /* One of version 2 whose folder has a blank, one of version 1 of which a part is mounted, and what is none. */
 T(mounts)
 {
 	char text[1024], want[128], folder[ZN_CGROUP_PATH];
 	const struct zn_hierarchies *all;
 
-	make("self");
-	make("v 2");
-	make("memory");
+	put("v 2", NULL);
+	put("memory", NULL);
 	snprintf(text, sizeof(text),
 		"30 1 0:26 / %s/v\\0402 rw - cgroup2 cgroup2 rw\n"
 		"31 1 0:27 /part %s/memory rw shared:1 - cgroup cgroup rw,memory\n"
@@ -143,15 +118,12 @@ T(too_many_mounts_and_too_long_ones)
 
 int main(void)
 {
-	char command[80];
-
-	if (!mkdtemp(root))
-		return 1;
+	open_folder();
 	RUN(group_lines);
 	RUN(lists_of_controllers);
 	RUN(dots);
 	RUN(mounts);
 	RUN(too_many_mounts_and_too_long_ones);
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	return system(command) ? 1 : t_end();
+	close_folder();
+	return t_end();
 }

@@ -1,29 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* limits_test.c: memory of a process's group, of either version, whatever its files say. Throttling: cgroup_test.c. */
-#include <stdlib.h>
-#include <sys/stat.h>
-
 #include "zernel.h"
 #include "t.h"
-
-static char root[] = "/tmp/zernel-limits-XXXXXX";
-
-static void put(const char *name, const char *text)
-{
-	char path[160];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", root, name);
-	for (char *at = path + sizeof(root); (at = strchr(at, '/')); *at++ = '/') {
-		*at = 0;
-		mkdir(path, 0700);
-	}
-	f = fopen(path, "w");
-	if (!f)
-		abort();
-	fputs(text, f);
-	fclose(f);
-}
+#include "folder.h"
 
 static void mount_groups(const char *kind, const char *options)
 {
@@ -101,14 +80,11 @@ T(figures_that_are_none)
 
 int main(void)
 {
-	char command[80];
-
-	if (!mkdtemp(root))
-		return 1;
+	open_folder();
 	RUN(version_2);
 	RUN(version_1);
 	RUN(groups_that_are_none);
 	RUN(figures_that_are_none);
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	return system(command) ? 1 : t_end();
+	close_folder();
+	return t_end();
 }

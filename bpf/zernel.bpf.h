@@ -36,6 +36,10 @@ const struct zn_sched_entry zero_sched_entry = {};
 
 #define ZN_ADD(at, n) ((void)__sync_fetch_and_add(&(at), (n)))
 
+/* What nearly every call takes: the compiler keeps it together, and all else out of its way. */
+#define ZN_USUAL(condition) __builtin_expect(!!(condition), 1)
+#define ZN_RARE(condition)  __builtin_expect(!!(condition), 0)
+
 static __always_inline bool zn_is_on(enum zn_family f)
 {
 	return shared.families >> f & 1;
@@ -189,7 +193,7 @@ static __always_inline struct zn_thread *zn_thread_find(__u32 tid)
 {
 	struct zn_thread *t = zn_thread_cached(tid);
 
-	return t && t->tid == tid ? t : bpf_map_lookup_elem(&threads, &tid);
+	return ZN_USUAL(t && t->tid == tid) ? t : bpf_map_lookup_elem(&threads, &tid);
 }
 
 /* An entry keeps the last one's stacks, so what says that they are empty is set here. */
@@ -263,7 +267,7 @@ static __always_inline struct zn_thread *zn_thread(bool launches)
 	__u32 tid = id;
 	struct zn_thread *t = zn_thread_find(tid);
 
-	return t ? t : zn_thread_claim(tid, id >> 32, launches);
+	return ZN_USUAL(t) ? t : zn_thread_claim(tid, id >> 32, launches);
 }
 
 static __always_inline void zn_thread_forget(struct zn_thread *t, __u32 tid)

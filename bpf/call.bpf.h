@@ -133,8 +133,8 @@ static __noinline int zn_calibrate(__u64 ns)
 	return 0;
 }
 
-/* A call of no process that is known: the daemon's own, or of an earlier thread of this id, whose end was missed. */
-static __always_inline void zn_call_astray(struct zn_thread *t, __u32 tid, __u32 cookie, __u64 ns)
+/* A call of no process that is known: the daemon's own, or of one whose row was given back. */
+static __always_inline void zn_call_astray(struct zn_thread *t, __u32 cookie, __u64 ns)
 {
 	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CALIBRATE) {
 		zn_calibrate(ns);
@@ -143,7 +143,7 @@ static __always_inline void zn_call_astray(struct zn_thread *t, __u32 tid, __u32
 	if (t->row == ZN_ROW_NONE)
 		return;
 	zn_lost(ZN_LOST_THREAD);
-	zn_thread_forget(t, tid);
+	zn_thread_forget(t, (__u32)bpf_get_current_pid_tgid());
 }
 
 /* A histogram for this owner; 0: he has his share, or none is free. */
@@ -208,14 +208,12 @@ static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p,
  * it began before the probe was there, or is nobody's. */
 static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, int family)
 {
-	__u64 id, sp = ZN_SP_RETURN(ctx);
-	__u32 tid, depth, cookie;
+	__u64 sp = ZN_SP_RETURN(ctx);
+	__u32 depth, cookie;
 
 	c->end_ns = bpf_ktime_get_ns();
 	c->allocated = 0;
-	id = bpf_get_current_pid_tgid();
-	tid = id;
-	c->thread = zn_thread_find(tid);
+	c->thread = zn_thread_returning(ctx);
 	if (ZN_RARE(!c->thread))
 		return false;
 	depth = zn_frames_live(c->thread, sp, 0);
@@ -228,8 +226,8 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 		return false;
 	c->thread->depth = depth;
 	c->proc = zn_proc_of(c->thread);
-	if (ZN_RARE(!c->proc || c->proc->tgid != id >> 32)) {
-		zn_call_astray(c->thread, tid, cookie, c->end_ns - c->frame->start_ns);
+	if (ZN_RARE(!c->proc)) {
+		zn_call_astray(c->thread, cookie, c->end_ns - c->frame->start_ns);
 		return false;
 	}
 	c->result = ZN_RESULT(ctx);

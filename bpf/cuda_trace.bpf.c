@@ -330,7 +330,7 @@ int cuda_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread(true);
+	struct zn_thread *t = zn_thread(ctx, true);
 	struct zn_frame *f;
 
 	if (ZN_RARE(!t))

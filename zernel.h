@@ -812,7 +812,8 @@ struct zn_shared {
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
 	__u64 stacks_new[ZN_STACKS_MAX / 64]; /* slots of stacks that were taken since the daemon looked, a bit each */
-	__u16 stack_thread[ZN_THREAD_CACHE]; /* by where a kernel stack is: the place of its thread in the thread cache */
+	__u16 stack_thread
+		[ZN_THREAD_CACHE]; /* by where a kernel stack is: the place of its thread in the thread cache */
 };
 #define ZN_PID_TRACKED         1u
 #define ZN_PID_WORKER          0x10000u

@@ -812,6 +812,8 @@ struct zn_shared {
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
 	__u64 stacks_new[ZN_STACKS_MAX / 64]; /* slots of stacks that were taken since the daemon looked, a bit each */
+	__u16 stack_thread
+		[ZN_THREAD_CACHE]; /* by where a kernel stack is: the place of its thread in the thread cache */
 };
 #define ZN_PID_TRACKED         1u
 #define ZN_PID_WORKER          0x10000u
@@ -821,7 +823,7 @@ _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8,
+			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -887,10 +889,13 @@ struct zn_thread {
 	__u8 held;               /* ZN_HELD_*: what its owner holds of the quotas for it */
 	__u8 pad;
 	__u32 owner;
+	__u64 stack; /* says which kernel stack it runs on, see zn_stack_of(); 0: not known */
+	__u32 tgid;
+	__u32 pad2;
 	struct zn_frame frame[ZN_FRAMES];
 };
 #define ZN_THREAD_STATE_NONE 0xffffu /* its time is not followed */
-_Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
+_Static_assert(sizeof(struct zn_thread) == 64 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
 /* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
 struct zn_sched_entry {

@@ -311,6 +311,21 @@ void zn_metrics_job_launches(struct zn_walk *w)
 	each_job(w, job_launches);
 }
 
+static void job_launch_latency(struct zn_walk *w, const struct zn_job *job)
+{
+	const struct zn_hist *h = zn_job_merge(w->state->jobs, job, ZN_H_LAUNCH);
+
+	if (!h->calls)
+		return;
+	job_series(w, job);
+	zn_walk_durations(w, h);
+}
+
+void zn_metrics_job_launch_latency(struct zn_walk *w)
+{
+	each_job(w, job_launch_latency);
+}
+
 void zn_metrics_job_nccl_bytes(struct zn_walk *w)
 {
 	each_job(w, job_nccl_bytes);

@@ -444,7 +444,7 @@ static const struct option options[] = {
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
 	{"series", set_series, AT(series), "WHICH", "process", "process, job or node", 0, 0, ANYWHERE,
-		"show series of these, and of what they belong to"},
+		"how fine /metrics and OTLP are"},
 	{"alerts", set_path, AT(alerts), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,
 		"further alert rules, docs/ALERTS.md; HUP rereads it"},
 	{"control", set_place, AT(control), "PATH", ZN_CONTROL_PATH, "an absolute path of up to 107 bytes, or none", 0,

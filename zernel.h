@@ -5628,6 +5628,8 @@ struct zn_jobs {
 void zn_jobs_found(struct zn_jobs *j);
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+uint32_t zn_jobs_newest(
+	struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX]); /* of each id the newest, by slot: how many */
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
 struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag);
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
@@ -6229,17 +6231,16 @@ struct zn_metric_job_gpu {
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
-	zn_metrics_job_launch_latency, zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus,
-	zn_metrics_job_cpu_time, zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure,
-	zn_metrics_job_efficiency;
+	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
+	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
+	zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
 #endif
 
-/* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node, and of each job's memory. ---- */
+/* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node. ---- */
 
 #ifdef ZN_IN_output
 /* The arg of counts is a struct zn_metric_counts. */
-zn_metric_rows zn_metrics_node_counts, zn_metrics_node_nccl_bytes, zn_metrics_node_job_memory,
-	zn_metrics_node_job_complete;
+zn_metric_rows zn_metrics_node_counts, zn_metrics_node_nccl_bytes;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */

@@ -5612,7 +5612,7 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* job empty: the processes of none. episode: from 1 on. No job's id is so long that its report has such a name. */
 void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode);
 
-/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16

@@ -5612,7 +5612,8 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* job empty: the processes of none. episode: from 1 on. No job's id is so long that its report has such a name. */
 void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode);
 
-/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they
+ * are. ---- */
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16
@@ -5709,7 +5710,7 @@ void zn_jobs_found(struct zn_jobs *j);
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
 uint32_t zn_jobs_newest(
-	struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX]); /* of each id the newest, by slot: how many */
+	struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX]);      /* of each id the newest, by slot: how many */
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
 struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag);
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */

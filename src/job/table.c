@@ -162,7 +162,8 @@ static uint32_t hash_id(const char *id)
 /* A look-up for each job would compare all with all. */
 uint32_t zn_jobs_newest(struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX])
 {
-	static uint16_t place[2 * ZN_JOBS_MAX], of[ZN_JOBS_MAX]; /* scratch: a slot plus 1 by the hash of its id; back */
+	static uint16_t place[2 * ZN_JOBS_MAX],
+		of[ZN_JOBS_MAX]; /* scratch: a slot plus 1 by the hash of its id; back */
 	uint32_t count = 0;
 
 	memset(place, 0, sizeof(place));

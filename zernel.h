@@ -18,7 +18,7 @@
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
  *   sim      arena sim scenario random gpu kernel files jobs
- *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
+ *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
  *            report flight report_text notify self
@@ -2182,6 +2182,7 @@ enum zn_scenario {
 #define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
 /* Which libraries besides the system's own are hooked: libraries.c. */
 enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
+enum zn_series { ZN_SERIES_PROCESS, ZN_SERIES_JOB, ZN_SERIES_NODE };
 struct zn_options {
 	bool simulate;
 	bool check;
@@ -2202,6 +2203,7 @@ struct zn_options {
 	uint64_t user_libraries;             /* enum zn_user_libraries */
 	uint64_t stacks;                     /* 1: calls are counted by their stack of Python functions */
 	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
+	uint64_t series;                     /* enum zn_series */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
 	uint64_t table_cpus;                 /* 0: as many as the machine may have */
 	uint64_t max_connections;
@@ -5597,7 +5599,8 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* job empty: the processes of none. episode: from 1 on. No job's id is so long that its report has such a name. */
 void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode);
 
-/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they
+ * are. ---- */
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16
@@ -5693,6 +5696,8 @@ struct zn_jobs {
 void zn_jobs_found(struct zn_jobs *j);
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+uint32_t zn_jobs_newest(
+	struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX]);      /* of each id the newest, by slot: how many */
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
 struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag);
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
@@ -6229,7 +6234,8 @@ typedef void zn_metric_rows(struct zn_walk *w); /* yields all series of a metric
 struct zn_metric {
 	const char *name;
 	enum zn_metric_type type;
-	bool twin; /* a summary whose durations are a histogram too, by a name of its own */
+	bool twin;       /* a summary whose durations are a histogram too, by a name of its own */
+	uint8_t collect; /* enum zn_collect; 0: as its labels say */
 	const char *labels;
 	zn_metric_rows *emit;
 	const void *arg; /* of emit */
@@ -6247,6 +6253,7 @@ struct zn_walk {
 	struct zn_out digits;                           /* the numbers among its labels, in bytes */
 	char bytes[128];                                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
 	bool jobs_listed, jobs_summed, hashes_compared; /* what rows keep from one metric to the next is there */
+	bool brief;                                     /* figures that are 0 and may be left out are */
 };
 void zn_walk_init(
 	struct zn_walk *w, const struct zn_state *state, void (*visit)(void *to, const struct zn_sample *s), void *to);
@@ -6346,8 +6353,16 @@ struct zn_metric_job_gpu {
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
+	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
 	zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
+#endif
+
+/* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node. ---- */
+
+#ifdef ZN_IN_output
+/* The arg of counts is a struct zn_metric_counts. */
+zn_metric_rows zn_metrics_node_counts, zn_metrics_node_nccl_bytes;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
@@ -6407,15 +6422,42 @@ void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name); /* what a summar
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
 
+/* What may be collected: --series and collect[]. node: of the node and its GPUs. job: of jobs, without details. process: of
+ * processes. detail: what no dashboard, alert or rule of this project asks for, zeros, and both forms of durations. */
+#define ZN_COLLECTS(X) X(NODE, "node") X(JOB, "job") X(PROCESS, "process") X(DETAIL, "detail")
+enum zn_collect_bit {
+#define X(e, label) ZN_COLLECT_BIT_##e,
+	ZN_COLLECTS(X)
+#undef X
+		ZN_COLLECT_COUNT
+};
+enum zn_collect {
+#define X(e, label) ZN_COLLECT_##e = 1 << ZN_COLLECT_BIT_##e,
+	ZN_COLLECTS(X)
+#undef X
+		ZN_COLLECT_ALL = (1 << ZN_COLLECT_COUNT) - 1,
+	ZN_COLLECT_QUANTILES = 1 << ZN_COLLECT_COUNT, /* of a metric: its brief form is the summary, not the twin */
+};
+uint32_t zn_metrics_series(const struct zn_options *options); /* --series, as a set of the above; NULL: all */
+static inline bool zn_metrics_brief(uint32_t collect)
+{
+	return !(collect & (ZN_COLLECT_PROCESS | ZN_COLLECT_DETAIL));
+}
+/* Whether a metric belongs to the set; of one with a twin, which of the two are shown. */
+bool zn_metrics_collected(const struct zn_metric *m, uint32_t collect);
+bool zn_metrics_summary(const struct zn_metric *m, uint32_t collect);
+bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect);
+
 /* ---- output/metrics_text.c (zn_metrics_text): /metrics as text. ---- */
 
-void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics);
+/* collect: enum zn_collect; 0: as --series says. */
+void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics, uint32_t collect);
 
 /* ---- output/metrics_protobuf.c (zn_metrics_proto): /metrics in Protocol Buffers. ---- */
 
 /* Prometheus' MetricFamily messages (io.prometheus.client), each behind its length. A twin histogram has its classic
  * buckets and native ones. */
-void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *state, uint32_t collect);
 
 /* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
 
@@ -6812,6 +6854,9 @@ struct zn_filter {
 int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
 /* The same of ?pid=&job=&seconds=&cause=. */
 int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN_TEXT_MAX]);
+/* Which metrics are asked for, by collect[], as of enum zn_collect; 0: as --series says. Other parameters are nobody's
+ * business, but those that look like it. */
+int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_MAX]);
 
 /* ---- serve/buffer.c (zn_buffer_): the buffers that answers are rendered into. ---- */
 
@@ -6977,6 +7022,7 @@ struct zn_request_key {
 	enum zn_format format;
 	struct zn_filter filter;
 	struct zn_stacks_query stacks;
+	uint32_t collect;
 };
 struct zn_route {
 	const char *path;

@@ -8,7 +8,7 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid stacks requests
+ *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
@@ -17,7 +17,7 @@
  *            python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            usage annotations annotator
- *   sim      arena sim random gpu kernel files jobs
+ *   sim      arena sim random gpu kernel files inference jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
@@ -2161,7 +2161,8 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
-	X(NODE_HANG_PEER, "node-hang-peer")
+	X(NODE_HANG_PEER, "node-hang-peer")                                                                            \
+	X(SERVER, "server")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -3994,6 +3995,31 @@ void zn_requests_init(struct zn_requests *r, struct zn_arena *a);
 /* A process that serves was found: it is watched from here on, if it is not already. */
 void zn_requests_found(void *requests, const struct zn_server *server);
 void zn_requests_tick(struct zn_requests *r, uint64_t now_ns);
+
+/* ---- model/latency.c (zn_latency_): requests of servers in steps of 5 s, and of the last half minute. ---- */
+
+/* What a server did in one step: durations by enum zn_request_duration, 0: there was none. */
+struct zn_latency_point {
+	float p50_ms[ZN_REQUEST_DURATIONS], p99_ms[ZN_REQUEST_DURATIONS];
+	float rate, errors; /* requests that ended, and those of them with 5xx, per second */
+	float in_flight;    /* at the end of the step */
+};
+/* What a route did in the last 30 s to a minute, as far as the server was known by then. */
+struct zn_latency_recent {
+	uint64_t ns, done[ZN_OUTCOME_COUNT], events;
+	struct zn_summary of[ZN_REQUEST_DURATIONS];
+};
+/* One mapping made at the start, of which only what is used becomes resident. */
+struct zn_latency;
+int zn_latency_open(struct zn_latency **l);
+void zn_latency_close(struct zn_latency *l);
+/* steps: zn_history_steps(). Call it after zn_history_tick(), with the same clock. */
+void zn_latency_tick(struct zn_latency *l, struct zn_arena *a, uint64_t steps, uint64_t now_ns);
+/* How many points there are of a server, and one of them: 0 ago is the newest. l may be NULL. */
+uint32_t zn_latency_points(const struct zn_latency *l, uint32_t server, uint32_t id);
+const struct zn_latency_point *zn_latency_point(const struct zn_latency *l, uint32_t server, uint32_t ago);
+/* By index into zn_arena.request_series. NULL: not known yet, also if l is NULL. */
+const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, uint32_t series, uint32_t id);
 
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
@@ -6012,6 +6038,9 @@ uint32_t zn_memory_hist(struct zn_memory_arena *p); /* a histogram that nobody h
 struct zn_proc *zn_memory_claim(
 	struct zn_memory_arena *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
 void zn_memory_exit(struct zn_memory_arena *p, struct zn_proc *proc);
+/* The requests of a server on a route; NULL: there is no room. */
+struct zn_request_series *zn_memory_series(
+	struct zn_memory_arena *p, struct zn_server *server, enum zn_request_route route);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_memory_record(
 	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation operation, uint64_t ns, uint64_t bytes);
@@ -6027,6 +6056,15 @@ struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *
 #define ZN_SIM_JOB_RANKS     (ZN_SIM_RANKS / ZN_SIM_JOBS)
 #define ZN_SIM_STAGGER_MS    5      /* between what two ranks do */
 #define ZN_SIM_CHECKPOINT_MS 120000 /* from one checkpoint to the next */
+#define ZN_SIM_SERVERS       2
+#define ZN_SIM_REQUESTS      48
+/* A request under way; series NULL: none. */
+struct zn_sim_request {
+	struct zn_request_series *series;
+	uint32_t what, events; /* events: that are still to come */
+	bool fails, aborted;
+	uint64_t open_ns, wait_ns, since_ns; /* until the last event; what is waited for now, and for how long */
+};
 struct zn_sim {
 	struct zn_memory_arena memory; /* first */
 	uint64_t seed;
@@ -6047,6 +6085,9 @@ struct zn_sim {
 	uint64_t throttled_ns;              /* of the second job's control group */
 	struct zn_annotations *annotations; /* NULL: nobody is told what programs say of themselves */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
+	struct zn_server *server[ZN_SIM_SERVERS]; /* NULL: none */
+	struct zn_sim_request request[ZN_SIM_REQUESTS];
+	uint64_t server_state; /* of the random numbers for requests */
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */
 /* Before its first step. cycle_s 0: as long as the scenario needs for the built-in rules. */
@@ -6092,6 +6133,13 @@ void zn_sim_files_work(struct zn_sim *s, uint32_t rank);
 void zn_sim_files_checkpoint(struct zn_sim *s, uint32_t rank);
 void zn_sim_files_node(struct zn_sim *s);
 void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
+
+/* ---- sim/inference.c (zn_sim_servers_): inference servers of the simulated node. ---- */
+
+#ifdef ZN_IN_sim
+void zn_sim_servers_start(struct zn_sim *s);
+void zn_sim_servers_run(struct zn_sim *s); /* once a millisecond */
+#endif
 
 /* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */
 
@@ -6415,10 +6463,12 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p);      /* an obje
  * is null in a report and not there in a snapshot. */
 void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struct zn_io_sum *f, bool rates);
 
-/* ---- output/requests_json.c (zn_server_json): servers and their requests, as JSON. ---- */
+/* ---- output/requests_json.c (zn_server_json zn_server_history): servers and their requests, as JSON. ---- */
 
 /* For zn_json_list(): the server of index i. job: only servers of this job; empty: all. */
 bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char *job, uint32_t i);
+/* The same of its last 15 minutes. */
+bool zn_server_history(struct zn_json *j, const struct zn_state *state, uint32_t i);
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
@@ -6580,6 +6630,7 @@ struct zn_state {
 	struct zn_walker *walker;                     /* NULL: likewise */
 	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
 	struct zn_history *history;                   /* NULL: none is kept (tests) */
+	const struct zn_latency *latency;             /* NULL: likewise */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
 	const struct zn_job_uses *uses;               /* NULL: none (tests) */
 	struct zn_writer *writer;                     /* NULL: none */

@@ -55,6 +55,7 @@ struct daemon {
 	const char *folder[ZN_DIRECTORY_COUNT]; /* of the writer */
 	struct zn_control *control;
 	struct zn_history *history;
+	struct zn_latency *latency;
 	struct zn_baselines *baselines;
 	struct zn_serve serve;
 	struct zn_state state;
@@ -204,6 +205,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_suspicion_tick(&d->suspicions, now);
 	zn_annotations_tick(&d->annotations);
 	zn_history_tick(d->history, &d->agg, boot);
+	zn_latency_tick(d->latency, d->agg.arena, zn_history_steps(d->history), boot);
 	zn_baselines_tick(d->baselines, &d->agg, d->history, boot);
 	zn_alerts_tick(&d->alerts, now);
 	zn_flights_tick(&d->flights, now);
@@ -482,10 +484,13 @@ static int history_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 	if (!err)
 		err = zn_baselines_open(&d->baselines);
+	if (!err)
+		err = zn_latency_open(&d->latency);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot get memory for the history: %s", strerror(-err));
 	d->state.history = d->history;
 	d->state.baselines = d->baselines;
+	d->state.latency = d->latency;
 	return err;
 }
 
@@ -672,6 +677,7 @@ static void daemon_close(struct daemon *d)
 	zn_loop_forget(&d->loop, &d->signals);
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
+	zn_latency_close(d->latency);
 	zn_baselines_close(d->baselines);
 	zn_writer_close(&d->writer);
 	zn_sender_close(&d->sender);

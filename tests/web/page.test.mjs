@@ -656,6 +656,56 @@ function crowd(s, n) {
 	return Array.from({length: n}, (_, i) => ({...structuredClone(s.processes[i % 8]), pid: 2000 + i}));
 }
 
+// A server as the snapshot has it.
+const took = (count, p50_ms, p99_ms) => ({count, p50_ms, p99_ms});
+const route = (name, in_flight, recent) => ({route: name, in_flight, events: 9, requests: {}, in_flight_s: 1, duration: null, first_event: null,
+	event_gap: null, recent});
+const inference = (more = {}) => ({pid: 900, comm: "vllm", role: "front", service: 900, port: 8000, job_id: "", connections: {}, held: {},
+	unread: took(9, 3, 812), rtt: null, step: {duration_p50_ms: 1100, duration_p99_ms: 1200, first_event_p50_ms: 180, first_event_p99_ms: 2390,
+		event_gap_p50_ms: 23.5, event_gap_p99_ms: null, rate: 9.5, errors: 0.25, in_flight: 7},
+	routes: [route("/v1/chat/completions", 12, {seconds: 40, rate: 6.25, requests: {aborted: 3}, error_ratio: 0.04, events: 9000,
+		duration: took(250, 1107, 1210), first_event: took(250, 180, 2390), event_gap: took(0, null, null)}), route("other", 1, null)], ...more});
+
+test("an inference server has its latencies of 15 minutes, and its requests by route", async () => {
+	const s = await snapshot(), history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: s.last_update_ms, gpus: [], processes: [],
+		servers: [{pid: 900, first_event_p50_ms: [100, null, 150], first_event_p99_ms: [200, null, 300], in_flight: [1, 0, 2]}]};
+	const server = await fake({...s, servers: [], history: {step_ms: 5000, steps: 7}}, {history}), page = await open(server.url);
+	assert.equal(await page.locator("#servers").isVisible(), false);
+	server.set({servers: [inference(), inference({pid: 901, service: 900, comm: HOSTILE[0], port: 0, step: null, routes: []})]});
+	await is(page, "#servers summary", /^vllm process 900 · port 8000 · 13 in flight · 9\.50\/s · 0\.25\/s answered by 5xx · first event p99 2\.39 s · unread p99 812 ms$/);
+	assert.equal(await page.locator("#servers summary").nth(1).innerText(), `${HOSTILE[0]} process 901 · service 900 · no port of TCP · 0 in flight · unread p99 812 ms`);
+	assert.deepEqual(await page.locator("#servers tbody tr").evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent))), [
+		["/v1/chat/completions", "12", "6.25", "180 ms / 2.39 s", "–", "1.11 s / 1.21 s", "4.00 %", "3"],
+		["other", "1", "–", "–", "–", "–", "–", "–"]]);
+	await page.locator("#servers").scrollIntoViewIfNeeded();
+	const chart = (i) => page.locator("#servers svg.chart").nth(i).getAttribute("aria-label");
+	await until(async () => /p50: latest 150 ms, lowest 100 ms, highest 150 ms; p99: latest 300 ms/.test(await chart(0)), "the history");
+	assert.match(await chart(1), /nothing yet/);
+	server.set({history: {step_ms: 5000, steps: 8}});
+	await until(async () => /p50: latest 180 ms, lowest 100 ms, highest 180 ms; p99: latest 2\.39 s/.test(await chart(0)), "the next step");
+	assert.match(await chart(3), /^In flight, last 15 minutes: latest 7, lowest 0, highest 7$/);
+	assert.equal(await page.locator("img").count(), 0);
+	server.set({servers: []});
+	await until(async () => !(await page.locator("#servers").isVisible()), "they have gone");
+});
+
+test("a simulated inference server is seen, in light, in dark and on a phone", async () => {
+	const source = await daemon("--simulate", "--simulate-scenario", "server", "--simulate-cycle-s", "20"), page = await open(source.url);
+	await page.locator("#servers").scrollIntoViewIfNeeded();
+	await until(async () => /highest [\d.]+ m?s; p99: latest [\d.]+ m?s/.test(await page.locator("#servers svg.chart").first().getAttribute("aria-label")), "two steps");
+	assert.deepEqual(await page.locator("#servers summary strong").allInnerTexts(), ["vllm", "llama-server"]);
+	assert.equal(await page.locator("#servers svg.chart").count(), 10);
+	await accessible(page, "inference servers");
+	for (const [name, options] of [["servers", {}], ["servers-dark", {dark: true}], ["servers-phone", {width: 390, height: 844}]]) {
+		const view = await open(source.url, options);
+		await is(view, "#servers summary", /in flight/);
+		assert.ok(await view.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing is wider than the screen`);
+		await view.locator("#servers").scrollIntoViewIfNeeded();
+		await view.waitForTimeout(300);
+		await view.locator("#servers").screenshot({path: path.join(ROOT, `build/test/web/${name}.png`)});
+	}
+});
+
 test("it stays smooth with 64 processes four times a second", async () => {
 	const s = await snapshot(), pids = times(64, (i) => 2000 + i);
 	const history = {step_ms: 5000, end_ms: Date.now(), gpus: [], processes: pids.map((pid) => ({pid, comm: "x",

@@ -345,6 +345,7 @@ static const struct {
 	{ZN_SCENARIO_NODE_HANG_PEER, "all_wait", false},
 	{ZN_SCENARIO_NODE_SLOW, NULL, false},
 	{ZN_SCENARIO_NODE_SLOW_PEER, NULL, false},
+	{ZN_SCENARIO_SERVER, NULL, false},
 };
 
 /* Whether a job is said to be in this state. */

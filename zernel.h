@@ -17,7 +17,7 @@
  *            python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
  *            usage annotations annotator
- *   sim      arena sim random gpu kernel files inference jobs
+ *   sim      arena sim random gpu kernel files inference flames jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
@@ -6087,7 +6087,10 @@ struct zn_sim {
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 	struct zn_server *server[ZN_SIM_SERVERS]; /* NULL: none */
 	struct zn_sim_request request[ZN_SIM_REQUESTS];
-	uint64_t server_state; /* of the random numbers for requests */
+	uint64_t server_state;     /* of the random numbers for requests */
+	struct zn_stacks *stacks;  /* NULL: nobody is told of Python */
+	uint32_t root[ZN_SIM_RANKS], root_id[ZN_SIM_RANKS]; /* root_id: zn_proc.id; 0: none */
+	uint64_t stack_state;
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */
 /* Before its first step. cycle_s 0: as long as the scenario needs for the built-in rules. */
@@ -6139,6 +6142,12 @@ void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 #ifdef ZN_IN_sim
 void zn_sim_servers_start(struct zn_sim *s);
 void zn_sim_servers_run(struct zn_sim *s); /* once a millisecond */
+#endif
+
+/* ---- sim/flames.c (zn_sim_stacks_): the Python stacks of simulated ranks. ---- */
+
+#ifdef ZN_IN_sim
+void zn_sim_stacks_run(struct zn_sim *s); /* once a millisecond: most of them do nothing */
 #endif
 
 /* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */

@@ -456,8 +456,12 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;
-		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
+		if (d->options.stacks)
+			err = zn_stacks_open(&d->stacks);
+		d->state.stacks = d->sim.stacks = d->stacks;
 	}
+	if (!err)
+		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	if (!err)
 		err = zn_sandbox_capabilities(false);
 	if (!err)

@@ -266,7 +266,7 @@ static void put_unknown(struct zn_json *j, const struct zn_state *state, const s
 	char why[ZN_TEXT_MAX];
 
 	zn_json_key_open(j, "unknown", '[');
-	for (uint32_t i = 0; i < state->agg->row_count; i++) {
+	for (uint32_t i = 0; state->walker && i < state->agg->row_count; i++) {
 		uint32_t row = state->agg->row[i];
 		const struct zn_proc *p = &state->agg->arena->procs[row];
 

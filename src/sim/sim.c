@@ -325,7 +325,8 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 		.file_state = ~seed,
 		.kernel_state = seed + 1,
 		.skew_state = seed + 2,
-		.server_state = seed + 3};
+		.server_state = seed + 3,
+		.stack_state = seed + 4};
 	zn_sim_scenario(s, ZN_SCENARIO_MIXED, 0);
 	s->comm_state = zn_random_draw(&s->state);
 	err = zn_memory_open(&s->memory);
@@ -698,6 +699,7 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 		report_error(s);
 		zn_sim_files_node(s);
 		zn_sim_servers_run(s);
+		zn_sim_stacks_run(s);
 		if (s->jobs)
 			jobs_run(s);
 		if (s->annotations)

@@ -120,7 +120,7 @@ test("one request for the page, and nothing from elsewhere", async () => {
 	const source = await daemon("--simulate"), page = await open(source.url);
 	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")), [source.url, `${source.url}history`, `${source.url}why`]);
 	const answer = await fetch(source.url);
-	assert.ok((await answer.text()).length < 112000, "its size");
+	assert.ok((await answer.text()).length < 121000, "its size");
 	assert.doesNotMatch(answer.headers.get("content-security-policy"), /unsafe/);
 	assert.equal(await page.evaluate(() => document.querySelectorAll("[style]:not(.fill, .peak, .cursor, .share), [onclick]").length), 0);
 });
@@ -703,6 +703,111 @@ test("a simulated inference server is seen, in light, in dark and on a phone", a
 		await view.locator("#servers").scrollIntoViewIfNeeded();
 		await view.waitForTimeout(300);
 		await view.locator("#servers").screenshot({path: path.join(ROOT, `build/test/web/${name}.png`)});
+	}
+});
+
+const FOLDED = {
+	gpu: ["main (/p/a.py:9);step (/p/a.py:5);f (/x/lib/python3.12/site-packages/torch/m.py:1);g (/x/site-packages/torch/n.py:2);leaf (/p/b.py:3);[gpu] 600000000",
+		`main (/p/a.py:9);step (/p/a.py:5);${HOSTILE[0]} (/p/${HOSTILE[2]}:7);[gpu] 300000000`, "main (/p/a.py:9);f (/usr/lib/python3/x.py:1);[gpu] 100000000", "junk", ""].join("\n"),
+	alloc: "main (/p/a.py:9);big (/p/a.py:6);[alloc] 3221225472\n"};
+const stacksOf = (cause, unit, value) => ({cause, says: `says ${cause}`, unit, count: 3, value, estimated: cause === "gpu", lines: [{file: "/p/a.py", line: 5, function: "step",
+	count: 3, value, percent: 90, through: {file: "/x/site-packages/torch/n.py", line: 2, function: "g"}, thread: HOSTILE[0]}]});
+const STACKS = {state: "attached", why: "", processes: [{pid: 7, job_id: "4711", comm: HOSTILE[1], ended: false}], unknown: [{pid: 8, why: HOSTILE[0]}],
+	causes: [stacksOf("gpu", "seconds", 0.9), stacksOf("alloc", "bytes", 3 * GIB)]};
+
+// Frames as [text, left and width in per cent, depth].
+const framesOf = (page) => page.locator("#flame .frame_").evaluateAll((all) => all.map((n) => [n.textContent, Math.round(parseFloat(n.style.left)),
+	Math.round(parseFloat(n.style.width)), Math.round(parseFloat(n.style.top) / 1.4)]));
+const flameOf = async (asked, answer = STACKS) => {
+	const server = await fake(await snapshot());
+	server.stacks = (url) => {
+		asked.push(url.pathname + url.search);
+		return url.pathname === "/stacks" ? JSON.stringify(answer) : FOLDED[url.searchParams.get("cause")];
+	};
+	return open(server.url);
+};
+
+test("a flame graph is asked for when it is opened, and is as wide as its figures", async () => {
+	const asked = [], page = await flameOf(asked);
+	assert.deepEqual(asked, []);
+	await page.locator("#flame > summary").click();
+	await until(async () => (await framesOf(page)).length, "frames");
+	assert.deepEqual(asked, ["/stacks?seconds=60", "/stacks/folded?cause=gpu&seconds=60"]);
+	const wanted = [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 90, 2], ["torch", 0, 60, 3], ["leaf b.py:3", 0, 60, 4],
+		[`${HOSTILE[0]} ${HOSTILE[2].split("/").pop()}:7`, 60, 30, 3], ["Python's library", 90, 10, 2]];
+	assert.deepEqual(await framesOf(page), wanted);
+	assert.deepEqual(await page.locator("#flame .frame_").evaluateAll((all) => all.map((n) => n.className.split(" ")[1])), ["plain", "own", "own", "library", "own", "own", "library"]);
+	await page.locator("#flame [name=folds]").uncheck();
+	assert.deepEqual((await framesOf(page)).map(([name]) => name).slice(3, 6), ["f m.py:1", "g n.py:2", "leaf b.py:3"]);
+	await page.locator("#flame [name=folds]").check();
+	assert.equal(await page.locator("#flame .lines_ tbody td").first().innerText(), `a.py:5 in step, through n.py:2 in g, for ${HOSTILE[0]}`);
+	assert.match(await text(page, "#flame .state_"), /^Process 8: <img/);
+	await page.locator("#flame .causes label").nth(1).click();
+	await until(async () => (await framesOf(page)).length === 3, "another cause");
+	assert.match(await page.locator("#flame .frame_").nth(2).getAttribute("aria-label"), /^big a\.py:6, 3\.00 GiB, 100 %$/);
+	await page.locator("#flame [name=of]").selectOption({label: "job 4711"});
+	await page.locator("#flame [name=seconds]").selectOption("0");
+	await until(() => asked.includes("/stacks/folded?cause=alloc&job=4711"), "what is asked for");
+	const before = asked.length;
+	await page.locator("#flame .again").click();
+	await until(() => asked.length === before + 2, "it is asked for anew");
+	assert.equal(await page.locator("img").count(), 0);
+	await accessible(page, "a flame graph");
+});
+
+test("a flame graph is zoomed, searched, and led through by keys", async () => {
+	const page = await flameOf([]), focused = () => page.evaluate(() => document.activeElement.textContent);
+	await page.locator("#flame > summary").click();
+	await until(async () => (await framesOf(page)).length, "frames");
+	await page.locator("#flame .frame_").nth(3).click();
+	assert.deepEqual(await framesOf(page), [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 100, 2], ["torch", 0, 100, 3], ["leaf b.py:3", 0, 100, 4]]);
+	assert.equal(await text(page, "#flame .read"), "torch: 600 ms, 60.0 %");
+	await page.keyboard.press("Backspace");
+	assert.equal((await framesOf(page)).length, 6, "what the caller has called");
+	await page.keyboard.press("Escape");
+	assert.equal((await framesOf(page)).length, 7);
+	for (const [key, wanted] of [["ArrowDown", /^main/], ["ArrowDown", /^step/], ["ArrowRight", /^Python's/], ["ArrowRight", /^Python's/], ["ArrowLeft", /^step/],
+		["ArrowDown", /^torch/], ["ArrowRight", /^<img/], ["ArrowUp", /^step/], ["End", /^Python's/], ["Home", /^all/]]) {
+		await page.keyboard.press(key);
+		assert.match(await focused(), wanted, key);
+	}
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("Enter");
+	assert.equal((await framesOf(page)).length, 6);
+	assert.equal(await page.locator("#flame .out").isVisible(), true);
+	await page.locator("#flame .out").click();
+	await page.locator("#frame-search").fill("TORCH");
+	await is(page, "#flame .found_", /^60\.0 % is in what was searched for\.\s*$/);
+	assert.deepEqual(await page.locator("#flame .found").allInnerTexts(), ["torch"]);
+	const tabbable = await page.locator("#flame .frame_[tabindex='0']").count();
+	assert.equal(tabbable, 1, "one stop for the tab key");
+});
+
+test("where there are no stacks, the flame graph says why", async () => {
+	const page = await flameOf([], {state: "absent", why: "Linux 5.17 is needed", processes: [], causes: []});
+	await page.locator("#flame > summary").click();
+	await is(page, "#flame .state_", /^No stacks are read: Linux 5\.17 is needed\.$/);
+	assert.equal(await page.locator("#flame .graph").isVisible(), false);
+	const gone = await open((await fake(await snapshot())).url, {expected: /404/});
+	await gone.locator("#flame > summary").click();
+	await is(gone, "#flame .state_", /^Not to be had: the daemon answers 404\.$/);
+});
+
+test("the flame graph of a simulated job, in light, in dark and on a phone", async () => {
+	const source = await daemon("--simulate");
+	await until(async () => (await (await fetch(`${source.url}stacks`)).json()).causes.length, "stacks");
+	for (const [name, options] of [["flame", {}], ["flame-dark", {dark: true}], ["flame-phone", {width: 390, height: 844}]]) {
+		const page = await open(source.url, options);
+		await page.locator("#flame > summary").click();
+		await until(async () => (await framesOf(page)).length > 3, "frames");
+		await page.locator("#flame .causes label").first().click();
+		await until(async () => (await framesOf(page)).some(([t]) => t.startsWith("MLP.forward")), "launches");
+		await page.locator("#frame-search").fill("block");
+		await is(page, "#flame .found_", /^4\d\.\d % is in/);
+		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing is wider than the screen`);
+		await accessible(page, name);
+		await page.locator("#flame").screenshot({path: path.join(ROOT, `build/test/web/${name}.png`)});
 	}
 });
 

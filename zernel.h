@@ -6087,8 +6087,8 @@ struct zn_sim {
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 	struct zn_server *server[ZN_SIM_SERVERS]; /* NULL: none */
 	struct zn_sim_request request[ZN_SIM_REQUESTS];
-	uint64_t server_state;     /* of the random numbers for requests */
-	struct zn_stacks *stacks;  /* NULL: nobody is told of Python */
+	uint64_t server_state;                              /* of the random numbers for requests */
+	struct zn_stacks *stacks;                           /* NULL: nobody is told of Python */
 	uint32_t root[ZN_SIM_RANKS], root_id[ZN_SIM_RANKS]; /* root_id: zn_proc.id; 0: none */
 	uint64_t stack_state;
 };

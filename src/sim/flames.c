@@ -149,7 +149,7 @@ static void rank_add(struct zn_sim *s, uint32_t rank)
 	if (p && !s->root_id[rank])
 		root_start(s, rank);
 	root = p ? zn_stacks_root_at(s->stacks, s->root[rank]) : NULL;
-	if (!root || s->still)
+	if (!root || zn_scenario_still_kind(s, rank))
 		return;
 	root->job = p->job;
 	for (size_t i = 0; i < ZN_LEN(stacks); i++)

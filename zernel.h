@@ -19,7 +19,7 @@
  *            usage annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
- *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
+ *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
@@ -6550,11 +6550,17 @@ bool zn_pprof_wants(
 void zn_pprof_profile(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 void zn_pprof_folded(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 
+/* ---- output/speedscope.c (zn_speedscope_): the same in the file format of speedscope. ---- */
+
+void zn_speedscope_json(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
+
 /* ---- output/lines.c (zn_lines_): which lines of programs have most of a cause, as JSON. ---- */
 
 void zn_lines_json(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 /* The key `where` of a job of GET /why: its heaviest lines in words. job: empty: processes of none. */
 void zn_lines_where(struct zn_json *j, const struct zn_state *state, const char *job);
+/* The three heaviest lines of the i-th cause, for the job's report: an item of zn_json_list(). */
+bool zn_lines_item(struct zn_json *j, const struct zn_state *state, const struct zn_job *job, uint32_t i);
 
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 

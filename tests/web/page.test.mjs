@@ -710,7 +710,7 @@ const FOLDED = {
 	gpu: ["main (/p/a.py:9);step (/p/a.py:5);f (/x/lib/python3.12/site-packages/torch/m.py:1);g (/x/site-packages/torch/n.py:2);leaf (/p/b.py:3);[gpu] 600000000",
 		`main (/p/a.py:9);step (/p/a.py:5);${HOSTILE[0]} (/p/${HOSTILE[2]}:7);[gpu] 300000000`, "main (/p/a.py:9);f (/usr/lib/python3/x.py:1);[gpu] 100000000", "junk", ""].join("\n"),
 	alloc: "main (/p/a.py:9);big (/p/a.py:6);[alloc] 3221225472\n"};
-const stacksOf = (cause, unit, value) => ({cause, says: `says ${cause}`, unit, count: 3, value, estimated: cause === "gpu", lines: [{file: "/p/a.py", line: 5, function: "step",
+const stacksOf = (of, unit, value) => ({cause: of, says: `says ${of}`, unit, count: 3, value, estimated: of === "gpu", lines: [{file: "/p/a.py", line: 5, function: "step",
 	count: 3, value, percent: 90, through: {file: "/x/site-packages/torch/n.py", line: 2, function: "g"}, thread: HOSTILE[0]}]});
 const STACKS = {state: "attached", why: "", processes: [{pid: 7, job_id: "4711", comm: HOSTILE[1], ended: false}], unknown: [{pid: 8, why: HOSTILE[0]}],
 	causes: [stacksOf("gpu", "seconds", 0.9), stacksOf("alloc", "bytes", 3 * GIB)]};

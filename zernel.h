@@ -4007,6 +4007,7 @@ struct zn_latency_point {
 	float rate, errors; /* requests that ended, and those of them with 5xx, per second */
 	float in_flight;    /* at the end of the step */
 };
+#define ZN_LATENCY_SIGNALS 2
 /* What a route did in the last 30 s to a minute, as far as the server was known by then. */
 struct zn_latency_recent {
 	uint64_t ns, done[ZN_OUTCOME_COUNT], events;
@@ -4023,6 +4024,9 @@ uint32_t zn_latency_points(const struct zn_latency *l, uint32_t server, uint32_t
 const struct zn_latency_point *zn_latency_point(const struct zn_latency *l, uint32_t server, uint32_t ago);
 /* By index into zn_arena.request_series. NULL: not known yet, also if l is NULL. */
 const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, uint32_t series, uint32_t id);
+/* How unusual the newest step of a server is, as zn_baselines_score(); signal below ZN_LATENCY_SIGNALS. l may be NULL. */
+int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
+const char *zn_latency_signal(uint32_t signal);
 
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
@@ -6449,6 +6453,7 @@ void zn_metrics_request_done(struct zn_walk *w);
 void zn_metrics_request_number(struct zn_walk *w);    /* arg: offset of a field of struct zn_request_series */
 void zn_metrics_request_durations(struct zn_walk *w); /* arg: enum zn_request_duration */
 void zn_metrics_request_seconds(struct zn_walk *w);
+void zn_metrics_request_anomalies(struct zn_walk *w);
 void zn_metrics_server_durations(struct zn_walk *w); /* arg: enum zn_server_duration */
 void zn_metrics_server_held(struct zn_walk *w);
 void zn_metrics_server_connections(struct zn_walk *w);

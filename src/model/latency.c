@@ -6,6 +6,7 @@
  */
 #include "zernel.h"
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -34,6 +35,8 @@ struct server {
 	uint64_t done[ZN_OUTCOME_COUNT];
 	struct buckets of[ZN_REQUEST_DURATIONS];
 	struct zn_latency_point point[POINTS];
+	struct zn_baseline baseline[ZN_LATENCY_SIGNALS];
+	int32_t score[ZN_LATENCY_SIGNALS];
 };
 
 struct zn_latency {
@@ -135,6 +138,24 @@ static void count_done(
 	}
 }
 
+/* What is usual for a server, by baseline.c: below 1 ms differences count, above it ratios; the least spread is 10 %, as p99 of a
+ * step is of few requests. */
+static const struct {
+	const char *name;
+	enum zn_request_duration of;
+} signals[ZN_LATENCY_SIGNALS] = {{"first_event_p99", ZN_REQUEST_FIRST}, {"event_gap_p99", ZN_REQUEST_GAP}};
+
+static void score_point(struct server *v, const struct zn_latency_point *p, uint32_t step)
+{
+	static const struct zn_baseline_scale scale = {1, 100};
+
+	for (uint32_t i = 0; i < ZN_LATENCY_SIGNALS; i++) {
+		float ms = p->p99_ms[signals[i].of];
+
+		v->score[i] = zn_baseline_take(&v->baseline[i], ms > 0 ? (double)ms : NAN, &scale, step);
+	}
+}
+
 /* What it did since the last reading, ns ago. */
 static struct zn_latency_point read_server(
 	struct zn_latency *l, struct zn_arena *a, struct server *v, const struct zn_server *s, uint64_t ns)
@@ -186,6 +207,8 @@ static void read_servers(struct zn_latency *l, struct zn_arena *a, uint64_t step
 			v->first = (uint32_t)l->steps;
 		}
 		p = read_server(l, a, v, s, now_ns - l->read_ns);
+		if (steps)
+			score_point(v, &p, (uint32_t)(l->steps + steps));
 		for (uint64_t n = kept; n; n--)
 			v->point[(l->steps + steps - n) % POINTS] = p;
 	}
@@ -234,4 +257,14 @@ const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, ui
 	const struct route *r = l && series < ZN_REQUEST_SERIES ? &l->route[series] : NULL;
 
 	return r && r->id == id && r->recent.ns ? &r->recent : NULL;
+}
+
+const char *zn_latency_signal(uint32_t signal)
+{
+	return signals[signal].name;
+}
+
+int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal)
+{
+	return zn_latency_points(l, server, id) ? l->server[server].score[signal] : ZN_SCORE_NONE;
 }

@@ -8,7 +8,7 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid stacks requests
+ *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
@@ -17,9 +17,9 @@
  *            python naming walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
- *   sim      arena sim scenario random gpu kernel files jobs
+ *   sim      arena sim scenario random gpu kernel files inference flames jobs
  *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_io metrics_request metrics_self metrics
- *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
+ *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
@@ -2166,7 +2166,8 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
-	X(NODE_HANG_PEER, "node-hang-peer")
+	X(NODE_HANG_PEER, "node-hang-peer")                                                                            \
+	X(SERVER, "server")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
@@ -4007,6 +4008,35 @@ void zn_requests_init(struct zn_requests *r, struct zn_arena *a);
 /* A process that serves was found: it is watched from here on, if it is not already. */
 void zn_requests_found(void *requests, const struct zn_server *server);
 void zn_requests_tick(struct zn_requests *r, uint64_t now_ns);
+
+/* ---- model/latency.c (zn_latency_): requests of servers in steps of 5 s, and of the last half minute. ---- */
+
+/* What a server did in one step: durations by enum zn_request_duration, 0: there was none. */
+struct zn_latency_point {
+	float p50_ms[ZN_REQUEST_DURATIONS], p99_ms[ZN_REQUEST_DURATIONS];
+	float rate, errors; /* requests that ended, and those of them with 5xx, per second */
+	float in_flight;    /* at the end of the step */
+};
+#define ZN_LATENCY_SIGNALS 2
+/* What a route did in the last 30 s to a minute, as far as the server was known by then. */
+struct zn_latency_recent {
+	uint64_t ns, done[ZN_OUTCOME_COUNT], events;
+	struct zn_summary of[ZN_REQUEST_DURATIONS];
+};
+/* One mapping made at the start, of which only what is used becomes resident. */
+struct zn_latency;
+int zn_latency_open(struct zn_latency **l);
+void zn_latency_close(struct zn_latency *l);
+/* steps: zn_history_steps(). Call it after zn_history_tick(), with the same clock. */
+void zn_latency_tick(struct zn_latency *l, struct zn_arena *a, uint64_t steps, uint64_t now_ns);
+/* How many points there are of a server, and one of them: 0 ago is the newest. l may be NULL. */
+uint32_t zn_latency_points(const struct zn_latency *l, uint32_t server, uint32_t id);
+const struct zn_latency_point *zn_latency_point(const struct zn_latency *l, uint32_t server, uint32_t ago);
+/* By index into zn_arena.request_series. NULL: not known yet, also if l is NULL. */
+const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, uint32_t series, uint32_t id);
+/* How unusual the newest step of a server is, as zn_baselines_score(); signal below ZN_LATENCY_SIGNALS. l may be NULL. */
+int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
+const char *zn_latency_signal(uint32_t signal);
 
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
@@ -6111,6 +6141,9 @@ uint32_t zn_memory_hist(struct zn_memory_arena *p); /* a histogram that nobody h
 struct zn_proc *zn_memory_claim(
 	struct zn_memory_arena *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
 void zn_memory_exit(struct zn_memory_arena *p, struct zn_proc *proc);
+/* The requests of a server on a route; NULL: there is no room. */
+struct zn_request_series *zn_memory_series(
+	struct zn_memory_arena *p, struct zn_server *server, enum zn_request_route route);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_memory_record(
 	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation operation, uint64_t ns, uint64_t bytes);
@@ -6126,6 +6159,15 @@ struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *
 #define ZN_SIM_JOB_RANKS     (ZN_SIM_RANKS / ZN_SIM_JOBS)
 #define ZN_SIM_STAGGER_MS    5      /* between what two ranks do */
 #define ZN_SIM_CHECKPOINT_MS 120000 /* from one checkpoint to the next */
+#define ZN_SIM_SERVERS       2
+#define ZN_SIM_REQUESTS      48
+/* A request under way; series NULL: none. */
+struct zn_sim_request {
+	struct zn_request_series *series;
+	uint32_t what, events; /* events: that are still to come */
+	bool fails, aborted;
+	uint64_t open_ns, wait_ns, since_ns; /* until the last event; what is waited for now, and for how long */
+};
 struct zn_sim {
 	struct zn_memory_arena memory; /* first */
 	uint64_t seed;
@@ -6146,6 +6188,12 @@ struct zn_sim {
 	uint64_t throttled_ns;              /* of the second job's control group */
 	struct zn_annotations *annotations; /* NULL: nobody is told what programs say of themselves */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
+	struct zn_server *server[ZN_SIM_SERVERS]; /* NULL: none */
+	struct zn_sim_request request[ZN_SIM_REQUESTS];
+	uint64_t server_state;                              /* of the random numbers for requests */
+	struct zn_stacks *stacks;                           /* NULL: nobody is told of Python */
+	uint32_t root[ZN_SIM_RANKS], root_id[ZN_SIM_RANKS]; /* root_id: zn_proc.id; 0: none */
+	uint64_t stack_state;
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */
 /* Before its first step. cycle_s 0: as long as the scenario needs for the built-in rules. */
@@ -6218,6 +6266,19 @@ void zn_sim_files_work(struct zn_sim *s, uint32_t rank);
 void zn_sim_files_checkpoint(struct zn_sim *s, uint32_t rank);
 void zn_sim_files_node(struct zn_sim *s);
 void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
+
+/* ---- sim/inference.c (zn_sim_servers_): inference servers of the simulated node. ---- */
+
+#ifdef ZN_IN_sim
+void zn_sim_servers_start(struct zn_sim *s);
+void zn_sim_servers_run(struct zn_sim *s); /* once a millisecond */
+#endif
+
+/* ---- sim/flames.c (zn_sim_stacks_): the Python stacks of simulated ranks. ---- */
+
+#ifdef ZN_IN_sim
+void zn_sim_stacks_run(struct zn_sim *s); /* once a millisecond: most of them do nothing */
+#endif
 
 /* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */
 
@@ -6387,6 +6448,7 @@ void zn_metrics_request_done(struct zn_walk *w);
 void zn_metrics_request_number(struct zn_walk *w);    /* arg: offset of a field of struct zn_request_series */
 void zn_metrics_request_durations(struct zn_walk *w); /* arg: enum zn_request_duration */
 void zn_metrics_request_seconds(struct zn_walk *w);
+void zn_metrics_request_anomalies(struct zn_walk *w);
 void zn_metrics_server_durations(struct zn_walk *w); /* arg: enum zn_server_duration */
 void zn_metrics_server_held(struct zn_walk *w);
 void zn_metrics_server_connections(struct zn_walk *w);
@@ -6512,11 +6574,17 @@ bool zn_pprof_wants(
 void zn_pprof_profile(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 void zn_pprof_folded(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 
+/* ---- output/speedscope.c (zn_speedscope_): the same in the file format of speedscope. ---- */
+
+void zn_speedscope_json(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
+
 /* ---- output/lines.c (zn_lines_): which lines of programs have most of a cause, as JSON. ---- */
 
 void zn_lines_json(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 /* The key `where` of a job of GET /why: its heaviest lines in words. job: empty: processes of none. */
 void zn_lines_where(struct zn_json *j, const struct zn_state *state, const char *job);
+/* The three heaviest lines of the i-th cause, for the job's report: an item of zn_json_list(). */
+bool zn_lines_item(struct zn_json *j, const struct zn_state *state, const struct zn_job *job, uint32_t i);
 
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
@@ -6575,10 +6643,12 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p);      /* an obje
  * is null in a report and not there in a snapshot. */
 void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struct zn_io_sum *f, bool rates);
 
-/* ---- output/requests_json.c (zn_server_json): servers and their requests, as JSON. ---- */
+/* ---- output/requests_json.c (zn_server_json zn_server_history): servers and their requests, as JSON. ---- */
 
 /* For zn_json_list(): the server of index i. job: only servers of this job; empty: all. */
 bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char *job, uint32_t i);
+/* The same of its last 15 minutes. */
+bool zn_server_history(struct zn_json *j, const struct zn_state *state, uint32_t i);
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
@@ -6740,6 +6810,7 @@ struct zn_state {
 	struct zn_walker *walker;                     /* NULL: likewise */
 	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
 	struct zn_history *history;                   /* NULL: none is kept (tests) */
+	const struct zn_latency *latency;             /* NULL: likewise */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
 	const struct zn_job_uses *uses;               /* NULL: none (tests) */
 	struct zn_writer *writer;                     /* NULL: none */
@@ -7554,6 +7625,7 @@ struct zn_daemon {
 	const char *folder[ZN_DIRECTORY_COUNT]; /* of the writer */
 	struct zn_control *control;
 	struct zn_history *history;
+	struct zn_latency *latency;
 	struct zn_baselines *baselines;
 	struct zn_serve serve;
 	struct zn_state state;

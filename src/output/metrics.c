@@ -404,6 +404,8 @@ static const struct zn_metric table[] = {
 		"Time that the first bytes of a request over TCP lay in the socket before the server read them; in ticks of the kernel's clock."},
 	{"zernel_request_rtt_seconds", DURATIONS, "pid,quantile", zn_metrics_server_durations, &server_rtt,
 		"Smoothed round trip of a request's connection at its end, as TCP knows it."},
+	{"zernel_request_anomaly_score", GAUGE, "pid,signal", zn_metrics_request_anomalies, NULL,
+		"How far the last 5 s of a server are above (below: negative) what was usual for it in the 10 minutes before, in robust standard deviations; signal is first_event_p99 or event_gap_p99. Absent for the first 3 minutes, and where there was no value."},
 	{"zernel_request_held_total", COUNTER, "pid,what", zn_metrics_server_held, NULL,
 		"Events of which TCP kept bytes back when they were sent: for want of an acknowledgement or of room. first: the first one of an answer."},
 	{"zernel_request_connections_total", COUNTER, "pid,protocol", zn_metrics_server_connections, NULL,

@@ -200,6 +200,16 @@ static void get_folded(struct zn_serve *s, const struct zn_request_key *key, str
 	finish_answer(s, to, &o, "text/plain; charset=utf-8");
 }
 
+static void get_speedscope(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	if (!begin_answer(s, to, &o))
+		return;
+	zn_speedscope_json(&o, s->state, &key->stacks);
+	finish_answer(s, to, &o, "application/json");
+}
+
 static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain);
 
 /* Compressed as a file, whatever the client takes: its readers unpack it themselves, if it is. */
@@ -245,6 +255,7 @@ static const struct zn_route routes[] = {
 	{"/why", get_why, PACKS | NARROWS},
 	{"/stacks", get_stacks, PACKS | STACKS},
 	{"/stacks/folded", get_folded, PACKS | STACKS},
+	{"/stacks/speedscope", get_speedscope, PACKS | STACKS},
 	{"/debug/pprof/", get_profiles, 0},
 	{"/debug/pprof/profile", get_profile, STACKS},
 	{NULL, NULL, 0},

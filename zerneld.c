@@ -41,6 +41,8 @@ struct daemon {
 	struct zn_causes causes;
 	struct zn_suspicions suspicions;
 	struct zn_requests requests;
+	struct zn_servings servings;
+	struct zn_joined joined;
 	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
@@ -143,6 +145,15 @@ static void gpu_majors_find(struct daemon *d)
 		__atomic_store_n(&d->probe.arena.shared->gpu_majors[i], majors[i], __ATOMIC_RELAXED);
 }
 
+static void services_tick(struct daemon *d)
+{
+	struct zn_services *services = zn_find_services(d->state.find);
+
+	zn_services_take(services, zn_requests_found, &d->requests);
+	if (zn_services_joined(services, &d->joined) || d->servings.again)
+		zn_serving_join(&d->servings, &d->joined);
+}
+
 static void live_tick(struct daemon *d)
 {
 	bool wanted = d->probe.arena.shared->procs > 0;
@@ -154,7 +165,7 @@ static void live_tick(struct daemon *d)
 		gpu_majors_find(d);
 	zn_ends_check(&d->probe);
 	if (d->state.find)
-		zn_services_take(zn_find_services(d->state.find), zn_requests_found, &d->requests);
+		services_tick(d);
 	zn_kernel_serve(&d->probe.kernel, d->requests.count > 0);
 	zn_bpf_request_tick(&d->probe, zn_now_ns());
 	d->hang_logged = d->hang_logged && zn_state_hang(&d->state, why);
@@ -200,6 +211,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	zn_checkpoints_tick(&d->checkpoints, now);
 	zn_causes_tick(&d->causes, now);
 	zn_requests_tick(&d->requests, now);
+	zn_serving_tick(&d->servings, now);
 	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
 	zn_suspicion_tick(&d->suspicions, now);
 	zn_annotations_tick(&d->annotations);
@@ -343,6 +355,7 @@ static void view_open(struct daemon *d)
 	d->stopped.proc = d->causes.proc = d->ranks.proc;
 	d->causes.stopped = &d->stopped;
 	state->causes = &d->causes;
+	state->servings = &d->servings;
 	zn_startup_init(&d->startup, &d->agg, zn_now_ns());
 	d->causes.startup = &d->startup;
 	zn_checkpoints_init(&d->checkpoints, &d->agg);
@@ -406,6 +419,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
 	zn_requests_init(&d->requests, &d->probe.arena);
+	zn_serving_init(&d->servings, &d->probe.arena);
 	d->requests.ended = zn_services_ended;
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->state.probe = &d->probe;
@@ -451,6 +465,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
 		zn_agg_init(&d->agg, &d->sim.memory.arena);
 		zn_requests_init(&d->requests, &d->sim.memory.arena);
+		zn_serving_init(&d->servings, &d->sim.memory.arena);
 		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;

@@ -44,7 +44,7 @@ const char *zn_request_protocol(enum zn_request_protocol protocol)
 
 const char *zn_server_role(enum zn_server_role role)
 {
-	return role == ZN_ROLE_BOTH ? "both" : "front";
+	return role == ZN_ROLE_BOTH ? "both" : role == ZN_ROLE_GPU ? "gpu" : "front";
 }
 
 /* As the parser makes it of a path: of the pattern itself, whose "*" is a name like any other. */
@@ -72,6 +72,28 @@ const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index)
 	const struct zn_server *server = a->servers && index < ZN_SERVERS_MAX ? &a->servers[index] : NULL;
 
 	return server && server->id && !server->gone_ns ? server : NULL;
+}
+
+const struct zn_server *zn_server_by_id(const struct zn_arena *a, uint32_t id)
+{
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *server = zn_server_at(a, i);
+
+		if (server && server->id == id)
+			return server;
+	}
+	return NULL;
+}
+
+bool zn_server_is(const struct zn_arena *a, uint32_t tgid)
+{
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *server = zn_server_at(a, i);
+
+		if (server && server->tgid == tgid)
+			return true;
+	}
+	return false;
 }
 
 const struct zn_request_series *zn_server_series(

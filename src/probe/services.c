@@ -73,12 +73,13 @@ static struct zn_job_ref job_of(const struct zn_services *s, uint32_t pid)
 	return job;
 }
 
-static void gpu_learn(struct zn_services *s, struct zn_service_gpu *g, uint32_t id, uint32_t pid)
+static void member_learn(struct zn_services *s, struct zn_service_member *g, uint32_t id, uint32_t pid)
 {
 	struct zn_procfs_stat stat;
 	uint32_t parent;
 
-	*g = (struct zn_service_gpu){.id = id, .pid = pid, .job = job_of(s, pid), .pid_ns = container_of_pid(s, pid)};
+	*g = (struct zn_service_member){
+		.id = id, .pid = pid, .job = job_of(s, pid), .pid_ns = container_of_pid(s, pid)};
 	if (!zn_procfs_stat("/proc", pid, &stat))
 		return;
 	g->session = stat.session;
@@ -87,6 +88,53 @@ static void gpu_learn(struct zn_services *s, struct zn_service_gpu *g, uint32_t 
 		g->parent[i] = parent;
 		parent = zn_procfs_stat("/proc", parent, &stat) ? stat.parent : 0;
 	}
+}
+
+static uint64_t mix_id(uint64_t hash, uint32_t id)
+{
+	return (hash ^ id) * ZN_FNV_PRIME;
+}
+
+/* What is known of the servers that there are. */
+static uint64_t servers_learn(struct zn_services *s)
+{
+	const struct zn_arena *a = &s->probe->arena;
+	uint64_t hash = ZN_FNV_BASIS;
+
+	s->server_count = 0;
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		uint32_t id = __atomic_load_n(&a->servers[i].id, __ATOMIC_ACQUIRE);
+
+		if (!id || __atomic_load_n(&a->servers[i].gone_ns, __ATOMIC_RELAXED))
+			continue;
+		if (s->server[i].id != id)
+			member_learn(s, &s->server[i], id, a->servers[i].tgid);
+		s->server[i].port = a->servers[i].port;
+		s->listed[s->server_count++] = i;
+		hash = mix_id(hash, id);
+	}
+	return hash;
+}
+
+/* Anew when somebody came or went. */
+static void services_join(struct zn_services *s)
+{
+	static struct zn_joined joined;
+	uint64_t hash = servers_learn(s);
+
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (s->gpu[row].id)
+			hash = mix_id(hash, s->gpu[row].id);
+	for (uint32_t i = 0; i < s->edge_count; i++)
+		hash = mix_id(mix_id(hash, s->edge[i].pid), s->edge[i].peer);
+	if (hash == s->members)
+		return;
+	s->members = hash;
+	zn_members_join(s, &joined);
+	pthread_mutex_lock(s->lock);
+	s->joined = joined;
+	s->is_joined = true;
+	pthread_mutex_unlock(s->lock);
 }
 
 /* False: nobody uses a GPU. A row that is not mapped yet is looked at in the next round. */
@@ -98,7 +146,7 @@ static bool gpus_learn(struct zn_services *s)
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		uint32_t tgid = __atomic_load_n(&a->shared->row_tgid[row], __ATOMIC_ACQUIRE);
 		uint8_t mapped = __atomic_load_n(&a->proc_mapped[row / 8], __ATOMIC_ACQUIRE);
-		struct zn_service_gpu *g = &s->gpu[row];
+		struct zn_service_member *g = &s->gpu[row];
 
 		if (!tgid || !(mapped >> (row % 8) & 1)) {
 			g->id = 0;
@@ -107,7 +155,7 @@ static bool gpus_learn(struct zn_services *s)
 		count++;
 		if (g->id == a->procs[row].id)
 			continue;
-		gpu_learn(s, g, a->procs[row].id, tgid);
+		member_learn(s, g, a->procs[row].id, tgid);
 		s->again = true;
 	}
 	s->gpu_count = count;
@@ -121,7 +169,7 @@ struct candidate {
 	uint64_t pid_ns;
 };
 
-static bool is_with(const struct zn_service_gpu *g, const struct candidate *c)
+static bool is_with(const struct zn_service_member *g, const struct candidate *c)
 {
 	if (g->pid == c->pid || c->stat.parent == g->pid || (g->session > 1 && g->session == c->stat.session))
 		return true;
@@ -410,6 +458,7 @@ void zn_services_run(struct zn_services *s, uint64_t until_ns)
 	}
 	if (!s->sweeping && (s->again || now_ns - s->swept_ns >= SWEEP_NS))
 		sweep_begin(s, now_ns);
+	services_join(s);
 	while (s->sweeping && sweep_step(s))
 		if (zn_now_ns() > until_ns)
 			return;
@@ -442,4 +491,17 @@ void zn_services_take(struct zn_services *s, void (*found)(void *to, const struc
 		pthread_mutex_unlock(s->lock);
 		found(to, &server);
 	}
+}
+
+bool zn_services_joined(struct zn_services *s, struct zn_joined *to)
+{
+	bool is_new;
+
+	pthread_mutex_lock(s->lock);
+	is_new = s->is_joined;
+	if (is_new)
+		*to = s->joined;
+	s->is_joined = false;
+	pthread_mutex_unlock(s->lock);
+	return is_new;
 }

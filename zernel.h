@@ -656,53 +656,53 @@ struct zn_io_pending {
 _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
-#define ZN_LOSSES(X)                                                                                                              \
-	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                                      \
-	X(SERIES, "series", "histograms that a process or a series did not get")                                                  \
-	X(PROCESS, "process", "processes that were not measured: no row was free, or their owner has his share")                  \
-	X(THREAD, "thread", "threads or children without a free entry, or that found that of an earlier thread")                  \
-	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                                                  \
-	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                                          \
-	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                                \
-	X(CALL, "call", "system calls and sends that were not timed: too many at one time")                                       \
-	X(SOCKET, "socket", "TCP connections without a free entry: their retransmissions are not counted")                        \
-	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                                \
-	X(SKEW, "skew", "communicators, ranks or collectives whose time of issue could not be compared")                          \
-	X(JOB, "job", "jobs without a free slot")                                                                                 \
-	X(TASK, "task", "processes or control groups of jobs without a free entry")                                               \
-	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")                                   \
-	X(NCCL_TYPE, "nccl_type", "NCCL operations whose element type is not known: their bytes are not counted")                 \
-	X(USER_READ, "user_read", "arguments that could not be read from the process")                                            \
-	X(BATCH, "batch", "copies of one batch beyond the number that is read: their bytes are not counted")                      \
-	X(MISSED, "missed", "probe hits that the kernel skipped")                                                                 \
-	X(GPU, "gpu", "GPUs beyond the limit: memory on them is shown as that of an unknown one")                                 \
-	X(LIBRARY, "library", "libraries beyond the limit")                                                                       \
-	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                                 \
-	X(MAPPING, "mapping",                                                                                                     \
-		"mapping events dropped, by the kernel or as one owner had too many; all of /proc is looked at then")             \
-	X(CONNECTION, "connection", "clients refused because all connections were in use")                                        \
-	X(PEER, "peer", "clients refused because their address has too many connections")                                         \
-	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                                                  \
-	X(WS_CLIENT, "ws_client", "WebSocket clients closed because they did not read")                                           \
-	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")                            \
-	X(ANSWER, "answer", "answers cut off because the client took too long to read them")                                      \
-	X(TRUNCATED, "truncated", "snapshots that were cut, and mounts whose durations found no room on a page")                  \
-	X(REPORT, "report", "reports and records of jobs that could not be written")                                              \
-	X(IO, "io", "file operations without a free series")                                                                      \
-	X(MOUNT, "mount", "series of file I/O that found no free entry for their mount, each once")                               \
-	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                                   \
-	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")               \
-	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")                      \
-	X(KMSG, "kmsg",                                                                                                           \
-		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit")            \
-	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")                       \
-	X(STACK, "stack", "calls whose stack of Python functions found no free entry")                                            \
-	X(REQUEST, "request", "answers of servers whose request was not seen: a pipelined one, or one cut strangely")             \
-	X(CONNECTION_STATE, "connection_state", "connections of servers without a free entry: requests not counted")              \
-	X(ROUTE, "route", "pairs of a server and a route without a free entry: requests that were not counted")                   \
-	X(SERVER, "server",                                                                                                       \
-		"servers that were not watched: too many, or their owner has his share; or sockets that listen beyond the limit") \
-	X(SERVICE, "service", "services without a free entry, or with more engines than it has room for")
+#define ZN_LOSSES(X)                                                                                                   \
+	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
+	X(SERIES, "series", "histograms that a process or a series did not get")                                       \
+	X(PROCESS, "process", "processes that were not measured: no row was free, or their owner has his share")       \
+	X(THREAD, "thread", "threads or children without a free entry, or that found that of an earlier thread")       \
+	X(INFLIGHT, "inflight", "calls that never returned, or nested too deep")                                       \
+	X(ALLOC, "alloc", "allocations that the ledger had no room for")                                               \
+	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
+	X(CALL, "call", "system calls and sends that were not timed: too many at one time")                            \
+	X(SOCKET, "socket", "TCP connections without a free entry: their retransmissions are not counted")             \
+	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
+	X(SKEW, "skew", "communicators, ranks or collectives whose time of issue could not be compared")               \
+	X(JOB, "job", "jobs without a free slot")                                                                      \
+	X(TASK, "task", "processes or control groups of jobs without a free entry")                                    \
+	X(UNMATCHED_FREE, "unmatched_free", "frees of allocations made before the daemon came")                        \
+	X(NCCL_TYPE, "nccl_type", "NCCL operations whose element type is not known: their bytes are not counted")      \
+	X(USER_READ, "user_read", "arguments that could not be read from the process")                                 \
+	X(BATCH, "batch", "copies of one batch beyond the number that is read: their bytes are not counted")           \
+	X(MISSED, "missed", "probe hits that the kernel skipped")                                                      \
+	X(GPU, "gpu", "GPUs beyond the limit: memory on them is shown as that of an unknown one")                      \
+	X(LIBRARY, "library", "libraries beyond the limit")                                                            \
+	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                      \
+	X(MAPPING, "mapping",                                                                                          \
+		"mapping events dropped, by the kernel or as one owner had too many; all of /proc is looked at then")  \
+	X(CONNECTION, "connection", "clients refused because all connections were in use")                             \
+	X(PEER, "peer", "clients refused because their address has too many connections")                              \
+	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                                       \
+	X(WS_CLIENT, "ws_client", "WebSocket clients closed because they did not read")                                \
+	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")                 \
+	X(ANSWER, "answer", "answers cut off because the client took too long to read them")                           \
+	X(TRUNCATED, "truncated", "snapshots that were cut, and mounts whose durations found no room on a page")       \
+	X(REPORT, "report", "reports and records of jobs that could not be written")                                   \
+	X(IO, "io", "file operations without a free series")                                                           \
+	X(MOUNT, "mount", "series of file I/O that found no free entry for their mount, each once")                    \
+	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                        \
+	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
+	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")           \
+	X(KMSG, "kmsg",                                                                                                \
+		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit") \
+	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")            \
+	X(STACK, "stack", "calls whose stack of Python functions found no free entry")                                 \
+	X(REQUEST, "request", "answers of servers whose request was not seen: a pipelined one, or one cut strangely")  \
+	X(CONNECTION_STATE, "connection_state", "connections of servers without a free entry: requests not counted")   \
+	X(ROUTE, "route", "pairs of a server and a route without a free entry: requests that were not counted")        \
+	X(SERVICE, "service", "services without a free entry, or with more engines than it has room for")              \
+	X(SERVER, "server",                                                                                            \
+		"servers that were not watched: too many, or their owner has his share; or sockets that listen beyond the limit")
 
 enum zn_loss {
 #define X(e, label, help) ZN_LOST_##e,
@@ -1942,6 +1942,11 @@ struct zn_mapping {
 	__u32 pad;
 };
 _Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping) == 32, "padding");
+
+/* A process has a Unix socket whose other end that one made. */
+struct zn_service_edge {
+	__u32 pid, peer;
+};
 
 /* Attach cookies: what a handler needs to know about the function it stands on. */
 #define ZN_COOKIE(shape, detail, first, family)                                                                        \
@@ -5162,8 +5167,9 @@ static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
  * */
 
 struct zn_mappers {
-	int link_fd, query_fd; /* -1: this kernel has no such iterator (before 5.12) */
-	int own_fd;            /* over this process alone; -1: not before 6.1 */
+	int link_fd, query_fd;  /* -1: this kernel has no such iterator (before 5.12) */
+	int own_fd;             /* over this process alone; -1: not before 6.1 */
+	int peers_fd, asked_fd; /* over open files, and whose are looked at */
 };
 #define ZN_MAPPERS_MAX 64
 struct zn_mapper_list {
@@ -5183,6 +5189,11 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
+/* Whom processes are connected with over Unix sockets: asked() adds one of those that are looked at, or takes it out; peers()
+ * walks over all open files of the node, some 0.1 us each. */
+void zn_mappers_asked(const struct zn_mappers *m, uint32_t tgid, bool add);
+void zn_mappers_peers(
+	const struct zn_mappers *m, void (*visit)(void *to, const struct zn_service_edge *found), void *to);
 #endif
 
 /* ---- probe/system.c (zn_system_ zn_library_): which libraries are the system's own. ---- */
@@ -5330,6 +5341,7 @@ bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
 /* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
 void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
 struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
+const struct zn_mappers *zn_libraries_mappers(const struct zn_libraries *l);
 
 #ifdef ZN_IN_probe
 #define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
@@ -5489,21 +5501,20 @@ void zn_members_join(const struct zn_services *s, struct zn_joined *to);
 #define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
 #define ZN_SERVICE_PARENTS 6
 struct zn_service_member { /* a tracked process or a server, and what it is known by */
-	uint32_t id, pid, session, port;
+	uint32_t id, pid, session, port, owner;
 	uint64_t pid_ns; /* of process ids; 0: the daemon's own */
 	struct zn_job_ref job;
 	uint32_t parent[ZN_SERVICE_PARENTS];
 };
 #define ZN_SERVICE_EDGES 1024
-struct zn_service_edge {
-	uint32_t pid, peer;
-};
+#define ZN_SERVICE_PEERS 32 /* of one process */
 struct zn_service_socket {
 	uint64_t inode;
 	uint32_t port; /* 0: a Unix socket */
 };
 struct zn_services {
 	struct zn_probe *probe;
+	const struct zn_mappers *mappers;
 	pthread_mutex_t *lock; /* over found[], listens[] and joined */
 	struct zn_server found[ZN_SERVICES_FOUND];
 	uint32_t found_count;
@@ -5518,15 +5529,16 @@ struct zn_services {
 	struct zn_service_member server[ZN_SERVERS_MAX];
 	uint32_t listed[ZN_SERVERS_MAX], server_count; /* those that there are */
 	struct zn_service_edge edge[ZN_SERVICE_EDGES]; /* who is at the other end of Unix sockets of gpu[] */
-	uint32_t edge_count;
-	uint64_t members; /* who there was when they were joined last, as a hash */
-	bool is_joined;   /* joined has something new */
+	uint32_t edge_count, asked[ZN_PROCS_MAX];      /* whose sockets are looked at, by row */
+	uint64_t members;                              /* who there was when they were joined last, as a hash */
+	bool is_joined;                                /* joined has something new */
 	struct zn_joined joined;
 	uint64_t network, read_ns; /* whose sockets these are, and since when */
 	uint32_t socket_count;
 	struct zn_service_socket socket[ZN_SERVICE_SOCKETS];
 };
-void zn_services_init(struct zn_services *s, struct zn_probe *p, pthread_mutex_t *lock);
+void zn_services_init(
+	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock);
 void zn_services_close(struct zn_services *s);
 /* On the finder's thread: what processes were heard to listen, and a part of a look at all; not longer than until then. */
 void zn_services_run(struct zn_services *s, uint64_t until_ns);

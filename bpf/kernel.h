@@ -269,6 +269,7 @@ struct pid {
 struct sock_common {
 	unsigned short skc_family;
 	__u16 skc_num;
+	volatile unsigned char skc_state;
 };
 struct sock {
 	struct sock_common __sk_common;

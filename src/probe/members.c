@@ -38,13 +38,14 @@ static uint32_t nearest_above(const struct zn_services *s, const struct zn_servi
 	return NONE;
 }
 
-/* A server at the other end of a Unix socket of this process. tcp: only one that is reached over TCP. */
+/* A server of the same owner at the other end of a Unix socket of this process: others connect to whom they like. tcp: only one that is reached over TCP. */
 static uint32_t over_socket(const struct zn_services *s, const struct zn_service_member *m, bool tcp)
 {
 	for (uint32_t i = 0; i < s->edge_count; i++) {
 		uint32_t found = s->edge[i].pid == m->pid ? server_by_pid(s, s->edge[i].peer) : NONE;
 
-		if (found != NONE && (!tcp || s->server[found].port) && !is_below(&s->server[found], m->pid))
+		if (found != NONE && (!tcp || s->server[found].port) && s->server[found].owner == m->owner &&
+			!is_below(&s->server[found], m->pid))
 			return found;
 	}
 	return NONE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * services.c: which processes serve together with those that use a GPU. A front end listens and calls no GPU; the engine calls
- * one and listens on nothing. They belong together if one is the other, if both are of one job, if one started the other, or
- * if they have one session or one container (a namespace of process ids).
+ * one and listens on nothing. They belong together if one is the other, if both are of one job, if one started the other,
+ * if they have one session or one container (a namespace of process ids), or if a Unix socket joins them and they have one owner.
  *
  * All processes are looked at when a process is tracked for the first time, and every few seconds, as a Unix socket tells
  * nothing when it begins to listen; one that listens on a port of TCP is told of, and looked at by itself. Runs on the finder's
@@ -27,12 +27,14 @@
 #define TCP_LISTEN    0x0a
 #define ACCEPTS       0x10000 /* __SO_ACCEPTCON, of a Unix socket */
 
-void zn_services_init(struct zn_services *s, struct zn_probe *p, pthread_mutex_t *lock)
+void zn_services_init(
+	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock)
 {
 	struct stat st;
 
 	memset(s, 0, sizeof(*s));
 	s->probe = p;
+	s->mappers = mappers;
 	s->lock = lock;
 	s->dir = -1;
 	s->own_namespace = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
@@ -73,13 +75,13 @@ static struct zn_job_ref job_of(const struct zn_services *s, uint32_t pid)
 	return job;
 }
 
-static void member_learn(struct zn_services *s, struct zn_service_member *g, uint32_t id, uint32_t pid)
+static void member_learn(struct zn_services *s, struct zn_service_member *g, uint32_t id, uint32_t pid, uint32_t owner)
 {
 	struct zn_procfs_stat stat;
 	uint32_t parent;
 
 	*g = (struct zn_service_member){
-		.id = id, .pid = pid, .job = job_of(s, pid), .pid_ns = container_of_pid(s, pid)};
+		.id = id, .owner = owner, .pid = pid, .job = job_of(s, pid), .pid_ns = container_of_pid(s, pid)};
 	if (!zn_procfs_stat("/proc", pid, &stat))
 		return;
 	g->session = stat.session;
@@ -108,7 +110,7 @@ static uint64_t servers_learn(struct zn_services *s)
 		if (!id || __atomic_load_n(&a->servers[i].gone_ns, __ATOMIC_RELAXED))
 			continue;
 		if (s->server[i].id != id)
-			member_learn(s, &s->server[i], id, a->servers[i].tgid);
+			member_learn(s, &s->server[i], id, a->servers[i].tgid, a->servers[i].owner);
 		s->server[i].port = a->servers[i].port;
 		s->listed[s->server_count++] = i;
 		hash = mix_id(hash, id);
@@ -155,11 +157,65 @@ static bool gpus_learn(struct zn_services *s)
 		count++;
 		if (g->id == a->procs[row].id)
 			continue;
-		member_learn(s, g, a->procs[row].id, tgid);
+		member_learn(s, g, a->procs[row].id, tgid, a->procs[row].owner);
 		s->again = true;
 	}
 	s->gpu_count = count;
 	return count;
+}
+
+/* ---- Unix sockets ---- */
+
+static void edge_add(void *to, const struct zn_service_edge *found)
+{
+	struct zn_services *s = to;
+	uint32_t own = 0;
+
+	for (uint32_t i = 0; i < s->edge_count; i++) {
+		if (s->edge[i].pid == found->pid && s->edge[i].peer == found->peer)
+			return;
+		own += s->edge[i].pid == found->pid;
+	}
+	if (own < ZN_SERVICE_PEERS && s->edge_count < ZN_SERVICE_EDGES)
+		s->edge[s->edge_count++] = *found;
+}
+
+/* Whom the processes that use a GPU are connected with. */
+static void edges_find(struct zn_services *s)
+{
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
+		uint32_t pid = s->gpu[row].id ? s->gpu[row].pid : 0;
+
+		if (s->asked[row] == pid)
+			continue;
+		if (s->asked[row])
+			zn_mappers_asked(s->mappers, s->asked[row], false);
+		s->asked[row] = pid;
+	}
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) /* after all: an id may have moved to another row */
+		if (s->asked[row])
+			zn_mappers_asked(s->mappers, s->asked[row], true);
+	s->edge_count = 0;
+	if (s->gpu_count)
+		zn_mappers_peers(s->mappers, edge_add, s);
+}
+
+static bool has_edge(const struct zn_services *s, uint32_t pid)
+{
+	uint32_t owner = 0;
+	bool asked = false;
+
+	for (uint32_t i = 0; i < s->edge_count; i++) {
+		if (s->edge[i].peer != pid)
+			continue;
+		if (!asked)
+			owner = zn_owner_of((int)pid);
+		asked = true;
+		for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+			if (s->gpu[row].id && s->gpu[row].pid == s->edge[i].pid && s->gpu[row].owner == owner)
+				return true;
+	}
+	return false;
 }
 
 struct candidate {
@@ -393,12 +449,15 @@ static void process_look(struct zn_services *s, uint32_t pid)
 {
 	struct candidate c;
 	uint32_t port;
-	bool both;
+	bool both, with;
 
-	if (pid == s->probe->arena.shared->daemon_tgid || is_watched(s, pid) || !candidate_find(s, pid, &c, &both))
+	if (pid == s->probe->arena.shared->daemon_tgid || is_watched(s, pid))
+		return;
+	with = candidate_find(s, pid, &c, &both);
+	if (!with && (pid == 1 || !has_edge(s, pid)))
 		return;
 	sockets_find(s, pid);
-	if (process_listens(s, pid, &port))
+	if (process_listens(s, pid, &port) && (with || port)) /* the system's log has a socket with everybody */
 		found_add(s, &c, both, port);
 }
 
@@ -428,6 +487,7 @@ static bool sweep_step(struct zn_services *s)
 
 static void sweep_begin(struct zn_services *s, uint64_t now_ns)
 {
+	edges_find(s);
 	s->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	s->sweeping = true;
 	s->again = false;

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from harness import CUDA, HERE, Daemon, check, equal, folder, free_port, test, wait_until
+from harness import CUDA, HERE, Daemon, Process, check, equal, folder, free_port, need, test, wait_until
 from inference import Client, Server, watched
 from llm_engine import CALLS, LAUNCHES
 
@@ -95,3 +95,29 @@ def what_an_engine_does_is_divided_among_its_requests():
     equal(m.one("zernel_serving_requests_total", service=pid, how="alone") >= 6, True, "alone")
     equal([dict(labels)["pid"] for labels in m.all("zernel_service_info", service=pid, role="gpu")], [str(engine)], "the engine")
     client.close()
+
+
+@test
+def an_engine_that_is_no_relative_is_joined_by_its_socket():
+    """ZMQ over a Unix socket; sessions of their own. The neighbour talks to nobody."""
+    need("/usr/lib/python3/dist-packages/zmq")
+    daemon = Daemon()
+    port, path = free_port(), os.path.join(folder(), "zmq.sock")
+    server = Server("front", address=port, argv=[sys.executable, ENGINE, "zmq-front", str(port), path])
+    neighbour = Server("uvicorn")
+    engine = Process([sys.executable, ENGINE, "zmq-engine", path, CUDA], start_new_session=True)
+    engine.wanted = None
+    pid = watched(daemon, server)
+    service = wait_until(lambda: has_engine(daemon, pid), "the engine is of the service")
+    equal([e["pid"] for e in service], [engine.pid], "the engine")
+    equal([s["pid"] for s in daemon.json()["servers"]], [server.pid], f"servers, without {neighbour.pid}")
+    client, events = Client(server), 11
+    ask(client, events)
+    before = ended(daemon, pid, 1)
+    for _ in range(3):
+        ask(client, events)
+    after = ended(daemon, pid, 4)
+    for key in ("work", "shares"):
+        equal(grown(before, after, key, "launches"), 3 * events * LAUNCHES, f"launches: {key}")
+    client.close()
+    engine.kill()

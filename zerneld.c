@@ -301,8 +301,12 @@ static int sim_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;
-		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
+		if (d->options.stacks)
+			err = zn_stacks_open(&d->stacks);
+		d->state.stacks = d->sim.stacks = d->stacks;
 	}
+	if (!err)
+		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	if (!err)
 		err = zn_sandbox_capabilities(false);
 	if (!err)
@@ -329,10 +333,13 @@ static int history_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 
 	if (!err)
 		err = zn_baselines_open(&d->baselines);
+	if (!err)
+		err = zn_latency_open(&d->latency);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot get memory for the history: %s", strerror(-err));
 	d->state.history = d->history;
 	d->state.baselines = d->baselines;
+	d->state.latency = d->latency;
 	return err;
 }
 
@@ -519,6 +526,7 @@ static void daemon_close(struct zn_daemon *d)
 	zn_loop_forget(&d->loop, &d->signals);
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
+	zn_latency_close(d->latency);
 	zn_baselines_close(d->baselines);
 	zn_writer_close(&d->writer);
 	zn_sender_close(&d->sender);

@@ -97,6 +97,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	zn_suspicion_tick(&d->suspicions, now);
 	zn_annotations_tick(&d->annotations);
 	zn_history_tick(d->history, &d->agg, boot);
+	zn_latency_tick(d->latency, d->agg.arena, zn_history_steps(d->history), boot);
 	zn_baselines_tick(d->baselines, &d->agg, d->history, boot);
 	zn_alerts_tick(&d->alerts, now);
 	zn_flights_tick(&d->flights, now);

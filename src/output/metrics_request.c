@@ -268,3 +268,20 @@ void zn_metrics_serving_per_request(struct zn_walk *w)
 		zn_walk_scaled(w, view->work[work], zn_serving_work_decimals(work) + 3);
 	}
 }
+
+void zn_metrics_request_anomalies(struct zn_walk *w)
+{
+	const struct zn_server *s;
+
+	EACH_SERVER(w, i, s)
+	for (uint32_t signal = 0; signal < ZN_LATENCY_SIGNALS; signal++) {
+		int32_t v = zn_latency_score(w->state->latency, i, s->id, signal);
+
+		if (v == ZN_SCORE_NONE)
+			continue;
+		server_series(w, s);
+		zn_walk_number(w, "pid", s->tgid);
+		zn_walk_label(w, "signal", zn_latency_signal(signal));
+		zn_walk_signed(w, v);
+	}
+}

@@ -2,8 +2,7 @@
 /*
  * walker.c: from stacks as the kernel has them to functions and lines. Ten times a second a thread of its own looks for new
  * processes with Python, and names the functions of new stacks while those can still be asked; each second it takes what was
- * added to the tree of model/stacks.c. It reads the memory of processes, which these may hold up for as long as they like: then
- * stacks stand still, and nothing else does.
+ * added to the tree of model/stacks.c. What is in a process's memory another process reads for it (naming.c).
  *
  * A slot of the kernel's table is given back when nothing was added for a while, and at the latest after some seconds: then its
  * functions are looked up anew, for code that was freed may have become other code.
@@ -16,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <bpf/bpf.h>
 
 #define ROUND_MS    100
 #define REST_MS     1000 /* while no process is tracked */
@@ -28,12 +28,14 @@
 #define WALKS_LEAST 20     /* of one kind in a round: 0.24 % of a thread where stacks are deepest */
 #define EVERY_MOST  (1 << 20)
 #define WALK_NS     1000 /* of a walk, as long as none was measured */
-#define CODES       4096 /* powers of two */
-#define LINES       16384
-#define NAME_CHARS  256
-#define NAME_BYTES  (3 * NAME_CHARS)
-#define FILE_BYTES  (3 * ZN_PYTHON_TEXT)
 #define STOP_S      5
+#define WORKERS     512 /* of data loaders, that have clocks */
+#define WORKER_NS   ZN_NS_PER_S
+/* A clock adds some 1 to 2 us to each switch of its threads. A process that switches more often in a second has none, from 3 s
+ * of that on until 10 s of half as much. */
+#define SWITCHES_MOST 3000
+#define BUSY_S        3
+#define CALM_S        10
 
 /* What is known of the process of a row. */
 struct process {
@@ -42,8 +44,14 @@ struct process {
 	uint8_t minor;
 	int error; /* of the last try */
 	uint64_t next_ns;
-	uint64_t launches, others, walks, walk_ns; /* at the last round */
+	uint64_t launches, others, sleeps, walks, walk_ns; /* at the last round */
 	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
+	struct zn_stack_sum sampled[ZN_LEAF_COUNT], due[ZN_LEAF_COUNT]; /* in this tick: by stack; exactly */
+	struct zn_stack_sum told[ZN_LEAF_COUNT];                        /* since it was found */
+	struct zn_clock clock;
+	int clock_error; /* -EBUSY: it would cost too much */
+	uint64_t switches;
+	uint32_t busy_s, calm_s;
 	struct zn_python_process python;
 	char why[96];
 };
@@ -55,20 +63,18 @@ struct slot {
 	struct zn_stack_sum last[ZN_LEAF_COUNT];
 };
 
-/* Functions and lines that were read already. */
-struct code {
-	uint32_t id, function;
-	uint64_t code;
-	struct zn_python_code is;
-};
-struct line {
-	uint32_t id;
-	int line, first;
-	uint64_t word, lines;
+/* A child of a process with Python, whose threads have clocks too. */
+struct worker {
+	uint32_t pid, row, id; /* pid 0: free */
+	bool seen;
+	struct zn_clock clock;
 };
 
 struct zn_walker {
 	struct zn_probe *probe;
+	struct zn_naming *naming;
+	struct zn_clocks clocks;
+	struct worker worker[WORKERS];
 	struct zn_stacks *stacks;
 	pthread_t thread;
 	bool running;
@@ -80,35 +86,15 @@ struct zn_walker {
 	struct slot slot[ZN_STACKS_MAX];
 	uint32_t used; /* slots */
 	uint64_t pending[ZN_STACKS_MAX / 64];
-	struct code code[CODES];
-	struct line line[LINES];
 	uint32_t generation;
-	uint64_t taken_ns, adapted_ns;
-	uint32_t memory_id; /* whose memory is open */
-	int memory;
-	uint64_t reading_ns; /* since when a process's memory is read; 0: none is */
-	uint32_t reading_pid;
+	uint64_t taken_ns, adapted_ns, workers_ns;
 };
 
 static struct zn_walker the_walker; /* large, and there is one daemon in a process */
 
-static void reading_begin(struct zn_walker *w, uint32_t pid)
+uint32_t zn_walker_held(struct zn_walker *w)
 {
-	__atomic_store_n(&w->reading_pid, pid, __ATOMIC_RELAXED);
-	__atomic_store_n(&w->reading_ns, zn_now_ns(), __ATOMIC_RELEASE);
-}
-
-static void reading_end(struct zn_walker *w)
-{
-	__atomic_store_n(&w->reading_ns, 0, __ATOMIC_RELEASE);
-}
-
-uint64_t zn_walker_held_ns(struct zn_walker *w, uint32_t *pid)
-{
-	uint64_t since_ns = __atomic_load_n(&w->reading_ns, __ATOMIC_ACQUIRE), now_ns = zn_now_ns();
-
-	*pid = __atomic_load_n(&w->reading_pid, __ATOMIC_RELAXED);
-	return since_ns && now_ns > since_ns ? now_ns - since_ns : 0;
+	return zn_naming_held(w->naming);
 }
 
 /* ---- Processes. ---- */
@@ -147,13 +133,81 @@ static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint
 {
 	const struct zn_proc *proc = &w->probe->arena.procs[row];
 	struct zn_stacks_root root = {
-		.pid = p->pid, .id = p->id, .owner = proc->owner, .job = proc->job, .minor = p->minor};
+		.pid = p->pid,
+		.id = p->id,
+		.owner = proc->owner,
+		.job = proc->job,
+		.minor = p->minor,
+		.estimated = 1u << ZN_LEAF_CPU};
 
 	memcpy(root.comm, proc->comm, sizeof(root.comm));
 	zn_stacks_lock(w->stacks);
 	p->root = zn_stacks_root(w->stacks, &root, now_ns);
 	zn_stacks_unlock(w->stacks);
 }
+
+/* ---- Clocks. ---- */
+
+static void worker_close(struct zn_walker *w, struct worker *k)
+{
+	zn_clock_close(&w->clocks, &k->clock);
+	k->pid = 0;
+}
+
+static struct worker *worker_of(struct zn_walker *w, uint32_t pid, uint32_t id)
+{
+	struct worker *unused = NULL;
+
+	for (int i = 0; i < WORKERS; i++) {
+		struct worker *k = &w->worker[i];
+
+		if (k->pid == pid && k->id == id)
+			return k;
+		if (!k->pid)
+			unused = k;
+	}
+	return unused;
+}
+
+/* A child that was seen in the table of workers; it has clocks from the first time on. */
+static void worker_look(struct zn_walker *w, uint32_t pid, const struct zn_loader_worker *is)
+{
+	struct process *p = is->row < ZN_PROCS_MAX ? &w->process[is->row] : NULL;
+	struct worker *k = p && p->id == is->id && p->clock.count ? worker_of(w, pid, is->id) : NULL;
+
+	if (!k)
+		return;
+	if (!k->pid) {
+		*k = (struct worker){.pid = pid, .row = is->row, .id = is->id};
+		zn_clock_open(&w->clocks, &k->clock, pid, is->owner);
+	}
+	k->seen = true;
+}
+
+static void workers_look(struct zn_walker *w)
+{
+	static struct zn_loader_worker value[256];
+	static uint32_t key[256];
+	uint32_t at = 0, count;
+	bool begun = false;
+	int err;
+
+	do {
+		count = ZN_LEN(key);
+		err = bpf_map_lookup_batch(
+			w->probe->map_fd[ZN_MAP_WORKERS], begun ? &at : NULL, &at, key, value, &count, NULL);
+		for (uint32_t i = 0; (!err || errno == ENOENT) && i < count; i++)
+			worker_look(w, key[i], &value[i]);
+		begun = true;
+	} while (!err);
+	for (int i = 0; i < WORKERS; i++) {
+		if (w->worker[i].pid && !w->worker[i].seen)
+			worker_close(w, &w->worker[i]);
+		w->worker[i].seen = false;
+	}
+}
+
+/* ---- Finding Python. ---- */
 
 /* BPF walks the process's stacks from here on. */
 static void row_open(struct zn_walker *w, struct process *p, uint32_t row)
@@ -164,21 +218,68 @@ static void row_open(struct zn_walker *w, struct process *p, uint32_t row)
 	memset((char *)r + sizeof(r->id), 0, sizeof(*r) - sizeof(r->id));
 	memcpy((char *)r + sizeof(r->id), (char *)&p->python.row + sizeof(r->id), sizeof(*r) - sizeof(r->id));
 	r->every[ZN_EVERY_LAUNCH] = r->every[ZN_EVERY_OTHER] = 1;
+	r->every[ZN_EVERY_SLEEP] = w->probe->walker_fd[ZN_WALKER_SLEEPS] >= 0;
 	__atomic_store_n(&r->id, p->id, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&w->probe->arena.procs[row].calls, ZN_HAS_PYTHON, __ATOMIC_RELEASE);
 }
 
+static void clock_start(struct zn_walker *w, struct process *p, uint32_t row)
+{
+	int err = -EOPNOTSUPP;
+
+	for (int i = 0; i < WORKERS; i++)
+		if (w->worker[i].pid == p->pid)
+			worker_close(w, &w->worker[i]);
+	if (w->clocks.program >= 0)
+		err = zn_clock_open(&w->clocks, &p->clock, p->pid, w->probe->arena.procs[row].owner);
+	if (!err && !row_lives(w, row, p->id))
+		zn_clock_close(&w->clocks, &p->clock);
+	pthread_mutex_lock(&w->lock);
+	p->clock_error = err;
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* Each second. */
+static void clock_look(struct zn_walker *w, struct process *p, uint32_t row, uint64_t elapsed_ns)
+{
+	const __u64 *count = w->probe->arena.procs[row].count;
+	uint64_t switches = count[ZN_C_SWITCH_VOLUNTARY] + count[ZN_C_SWITCH_INVOLUNTARY];
+	uint64_t rate = (switches - p->switches) * 1000 / (elapsed_ns / ZN_NS_PER_MS + 1);
+
+	p->switches = switches;
+	p->busy_s = rate > SWITCHES_MOST ? p->busy_s + 1 : 0;
+	p->calm_s = rate < SWITCHES_MOST / 2 ? p->calm_s + 1 : 0;
+	if (p->clock_error == -EBUSY && p->calm_s >= CALM_S) {
+		clock_start(w, p, row);
+	} else if (p->clock.count && p->busy_s >= BUSY_S) {
+		zn_clock_close(&w->clocks, &p->clock);
+		for (int i = 0; i < WORKERS; i++)
+			if (w->worker[i].pid && w->worker[i].id == p->id)
+				worker_close(w, &w->worker[i]);
+		pthread_mutex_lock(&w->lock);
+		p->clock_error = -EBUSY;
+		pthread_mutex_unlock(&w->lock);
+	}
+}
+
+static void clocks_look(struct zn_walker *w, uint64_t now_ns)
+{
+	uint64_t elapsed_ns = now_ns - w->workers_ns;
+
+	if (w->clocks.program < 0 || !w->table || elapsed_ns < WORKER_NS)
+		return;
+	workers_look(w);
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (w->process[row].there && row_lives(w, row, w->process[row].id))
+			clock_look(w, &w->process[row], row, elapsed_ns);
+	w->workers_ns = now_ns;
+}
+
 static int python_find(struct zn_walker *w, struct process *p, uint32_t row, char why[ZN_TEXT_MAX])
 {
-	int err;
+	struct zn_naming_of of = {.pid = p->pid, .id = p->id, .owner = w->probe->arena.procs[row].owner};
+	int err = zn_naming_find(w->naming, &of, &p->python, why);
 
-	reading_begin(w, p->pid);
-	p->python.memory = zn_python_memory(p->pid);
-	err = p->python.memory < 0 ? p->python.memory : zn_python_find(p->pid, &p->python, why);
-	if (p->python.memory >= 0)
-		close(p->python.memory);
-	p->python.memory = -1;
-	reading_end(w);
 	return !err && !row_lives(w, row, p->id) ? -ESRCH : err;
 }
 
@@ -200,6 +301,7 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 		return;
 	root_open(w, p, row, now_ns);
 	row_open(w, p, row);
+	clock_start(w, p, row);
 	zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
 }
 
@@ -211,6 +313,7 @@ static void process_end(struct zn_walker *w, struct process *p, uint32_t row, ui
 
 	if (p->there) {
 		zn_stacks_lock(w->stacks);
+		memset(p->sampled, 0, sizeof(p->sampled)); /* what is left is told as it was sampled */
 		missed_take(w, p, row);
 		root = zn_stacks_root_at(w->stacks, p->root);
 		if (root)
@@ -218,15 +321,16 @@ static void process_end(struct zn_walker *w, struct process *p, uint32_t row, ui
 		zn_stacks_unlock(w->stacks);
 		__atomic_store_n(&w->row[row].id, 0, __ATOMIC_SEQ_CST);
 	}
+	zn_clock_close(&w->clocks, &p->clock);
 	pthread_mutex_lock(&w->lock);
-	*p = (struct process){.python.memory = -1};
+	*p = (struct process){0};
 	pthread_mutex_unlock(&w->lock);
 }
 
 static void process_begin(struct zn_walker *w, struct process *p, uint32_t id, uint32_t pid)
 {
 	pthread_mutex_lock(&w->lock);
-	*p = (struct process){.id = id, .pid = pid, .root = ZN_STACKS_NO_ROOT, .python.memory = -1};
+	*p = (struct process){.id = id, .pid = pid, .root = ZN_STACKS_NO_ROOT};
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -268,6 +372,16 @@ uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char wh
 	return minor;
 }
 
+void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX])
+{
+	why[0] = '\0';
+	pthread_mutex_lock(&w->lock);
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (w->process[row].id == id && w->process[row].clock_error)
+			zn_clock_why(w->process[row].clock_error, why);
+	pthread_mutex_unlock(&w->lock);
+}
+
 /* ---- How often is walked. ---- */
 
 /* One in so many that walks take no more than their budget; it falls by half at most from round to round. */
@@ -281,28 +395,40 @@ static uint32_t every_of(uint32_t before, uint64_t calls, uint64_t walk_ns)
 	return every < 1 ? 1 : every > EVERY_MOST ? EVERY_MOST : (uint32_t)every;
 }
 
-static uint64_t calls_of(const struct zn_python *r)
+static uint64_t count_of(const struct zn_python *r, int from, int to)
 {
 	uint64_t sum = 0;
 
-	for (int leaf = 0; leaf < ZN_LEAF_COUNT; leaf++)
+	for (int leaf = from; leaf <= to; leaf++)
 		sum += r->all[leaf].count;
 	return sum;
 }
 
+/* A power of two, by its logarithm and 1: a sleeper keeps it in few bits. */
+static uint32_t sleep_every(uint32_t before, uint64_t sleeps, uint64_t walk_ns)
+{
+	uint32_t every = every_of(before ? 1u << (before - 1) : 1, sleeps, walk_ns), log = 0;
+
+	while (1u << log < every)
+		log++;
+	return log + 1;
+}
+
 static void estimate_mark(struct zn_walker *w, const struct process *p, const struct zn_python *r)
 {
-	uint32_t launch = 1u << ZN_LEAF_LAUNCH, all = (1u << ZN_LEAF_COUNT) - 1;
+	uint32_t launch = 1u << ZN_LEAF_LAUNCH, sleeps = ((1u << ZN_LEAF_COUNT) - 1) & ~((1u << ZN_LEAF_DATA) - 1);
+	uint32_t others = ((1u << ZN_LEAF_CPU) - 1) & ~launch, estimated = 0;
 	struct zn_stacks_root *root;
 
-	if (r->every[ZN_EVERY_LAUNCH] == 1 && r->every[ZN_EVERY_OTHER] == 1)
+	estimated |= r->every[ZN_EVERY_LAUNCH] > 1 ? launch : 0;
+	estimated |= r->every[ZN_EVERY_OTHER] > 1 ? others : 0;
+	estimated |= r->every[ZN_EVERY_SLEEP] > 1 ? sleeps : 0;
+	if (!estimated)
 		return;
 	zn_stacks_lock(w->stacks);
 	root = zn_stacks_root_at(w->stacks, p->root);
-	if (root && r->every[ZN_EVERY_LAUNCH] > 1)
-		root->estimated |= launch;
-	if (root && r->every[ZN_EVERY_OTHER] > 1)
-		root->estimated |= all & ~launch;
+	if (root)
+		root->estimated |= estimated;
 	zn_stacks_unlock(w->stacks);
 }
 
@@ -317,18 +443,23 @@ static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		struct process *p = &w->process[row];
 		struct zn_python *r = w->row ? &w->row[row] : NULL;
-		uint64_t launches, others, walks, walk_ns;
+		uint64_t launches, others, sleeps, walks, walk_ns;
 
 		if (!p->there || !r)
 			continue;
 		launches = r->all[ZN_LEAF_LAUNCH].count;
-		others = calls_of(r) - launches;
+		others = count_of(r, ZN_LEAF_LAUNCH + 1, ZN_LEAF_CPU - 1);
+		sleeps = count_of(r, ZN_LEAF_DATA, ZN_LEAF_OTHER);
 		walks = r->walks - p->walks;
 		walk_ns = walks ? (r->walk_ns - p->walk_ns) / walks : WALK_NS;
 		r->every[ZN_EVERY_LAUNCH] =
 			every_of(r->every[ZN_EVERY_LAUNCH], per_round(launches - p->launches, elapsed_ns), walk_ns);
 		r->every[ZN_EVERY_OTHER] =
 			every_of(r->every[ZN_EVERY_OTHER], per_round(others - p->others, elapsed_ns), walk_ns);
+		if (r->every[ZN_EVERY_SLEEP])
+			r->every[ZN_EVERY_SLEEP] = sleep_every(r->every[ZN_EVERY_SLEEP],
+				per_round(sleeps - p->sleeps, elapsed_ns), walk_ns);
+		p->sleeps = sleeps;
 		p->launches = launches;
 		p->others = others;
 		p->walks += walks;
@@ -338,34 +469,6 @@ static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 }
 
 /* ---- Names and lines. ---- */
-
-static void memory_close(struct zn_walker *w)
-{
-	if (w->memory >= 0)
-		close(w->memory);
-	w->memory = -1;
-	w->memory_id = 0;
-}
-
-/* What the process has in memory; it was opened while it lived, so it is no other one's. */
-static bool memory_open(struct zn_walker *w, struct process *p, uint32_t row)
-{
-	if (w->memory_id == p->id)
-		return w->memory >= 0;
-	memory_close(w);
-	w->memory_id = p->id;
-	w->memory = zn_python_memory(p->pid);
-	if (w->memory >= 0 && !row_lives(w, row, p->id)) {
-		close(w->memory);
-		w->memory = -1;
-	}
-	return w->memory >= 0;
-}
-
-static uint32_t place_of(uint32_t id, uint64_t key)
-{
-	return (uint32_t)((key ^ (uint64_t)id << 32) * 0x9e3779b97f4a7c15ULL >> 40);
-}
 
 static uint32_t function_put(struct zn_walker *w, struct process *p, struct zn_str name, struct zn_str file, int first)
 {
@@ -382,55 +485,6 @@ static uint32_t function_word(struct zn_walker *w, struct process *p, const char
 	return function_put(w, p, zn_str_of(word), zn_str_of(""), 0);
 }
 
-/* False: its texts cannot be read, or are none. */
-static bool function_read(struct zn_walker *w, struct process *p, const struct zn_python_code *is, uint32_t *function)
-{
-	char name[NAME_BYTES], file[FILE_BYTES];
-	struct zn_out n = {.at = name, .cap = sizeof(name)}, f = {.at = file, .cap = sizeof(file)};
-
-	if (!zn_python_text(&p->python, is->name, NAME_CHARS, false, &n) ||
-		!zn_python_text(&p->python, is->file, ZN_PYTHON_TEXT, true, &f))
-		return false;
-	*function = function_put(w, p, (struct zn_str){name, n.len}, (struct zn_str){file, f.len}, is->first);
-	return true;
-}
-
-static bool is_same_code(const struct zn_python_code *a, const struct zn_python_code *b)
-{
-	return a->name == b->name && a->file == b->file && a->lines == b->lines && a->first == b->first;
-}
-
-/* The function of a code object as it is now. False: there is none any more. */
-static bool function_of(
-	struct zn_walker *w, struct process *p, uint64_t code, struct zn_python_code *is, uint32_t *function)
-{
-	struct code *known = &w->code[place_of(p->id, code) & (CODES - 1)];
-
-	if (!zn_python_code(&p->python, code, is))
-		return false;
-	if (known->id == p->id && known->code == code && is_same_code(&known->is, is)) {
-		*function = known->function;
-		return true;
-	}
-	if (!function_read(w, p, is, function))
-		return false;
-	*known = (struct code){.id = p->id, .function = *function, .code = code, .is = *is};
-	return true;
-}
-
-static int line_of(struct zn_walker *w, struct process *p, const struct zn_python_code *is, uint64_t word)
-{
-	struct line *known = &w->line[place_of(p->id, word) & (LINES - 1)];
-
-	if (known->id != p->id || known->word != word || known->lines != is->lines || known->first != is->first)
-		*known = (struct line){.id = p->id,
-			.word = word,
-			.lines = is->lines,
-			.first = is->first,
-			.line = zn_python_line(&p->python, is, ZN_STACK_WORD_INDEX(word))};
-	return known->line;
-}
-
 static void node_add(struct zn_walker *w, struct process *p, uint32_t function, int line, uint32_t *node)
 {
 	zn_stacks_lock(w->stacks);
@@ -438,46 +492,66 @@ static void node_add(struct zn_walker *w, struct process *p, uint32_t function, 
 	zn_stacks_unlock(w->stacks);
 }
 
-static void frame_add(struct zn_walker *w, struct process *p, bool readable, uint64_t word, uint32_t *node)
+static void frame_add(struct zn_walker *w, struct process *p, uint32_t i, uint32_t *node)
 {
-	struct zn_python_code is;
+	struct zn_naming_frame f = zn_naming_frame(w->naming, i);
 	uint32_t function;
-	int line = ZN_PYCODE_GONE;
 
-	if (readable && (word & ZN_STACK_NO_INDEX) != ZN_STACK_NO_INDEX &&
-		function_of(w, p, ZN_STACK_WORD_CODE(word), &is, &function))
-		line = line_of(w, p, &is, word);
-	if (line == ZN_PYCODE_GONE)
-		function = function_word(w, p, "(gone)");
-	node_add(w, p, function, line, node);
+	function = f.line == ZN_PYCODE_GONE ? function_word(w, p, "(gone)") : function_put(w, p, f.name, f.file, f.first);
+	node_add(w, p, function, f.line, node);
 }
 
-/* From the outermost function to the innermost one, and then the thread that called for it. */
+/* Whether a stack's memory is still that of the process, or of a worker of it. Then it is that while it is read, as the number of
+ * a process that ends meanwhile is not given to another one at once. */
+static bool memory_is_of(const struct zn_walker *w, const struct process *p, uint32_t row, uint32_t pid)
+{
+	struct zn_loader_worker worker;
+
+	if (pid == p->pid)
+		return row_lives(w, row, p->id);
+	return bpf_map_lookup_elem(w->probe->map_fd[ZN_MAP_WORKERS], &pid, &worker) == 0 && worker.id == p->id;
+}
+
+/* From the outermost function to the innermost one. */
+static void frames_add(struct zn_walker *w, struct process *p, uint32_t row, const struct zn_stack *s, uint32_t *node)
+{
+	uint32_t depth = s->depth < ZN_STACK_FRAMES ? s->depth : ZN_STACK_FRAMES;
+	struct zn_naming_of of = {.pid = s->pid, .id = p->id, .owner = s->owner};
+	int err = -ESRCH;
+
+	if (depth && memory_is_of(w, p, row, s->pid))
+		err = zn_naming_ask(w->naming, &of, &p->python, s);
+	if (s->flags & ZN_STACK_DEEPER)
+		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, node);
+	if (!depth)
+		return;
+	if (err == -EBUSY || err == -ETIMEDOUT || err == -EAGAIN || err == -EPIPE)
+		node_add(w, p, function_word(w, p, "(not read)"), ZN_PYCODE_GONE, node);
+	for (uint32_t i = depth; i-- && !err;)
+		frame_add(w, p, i, node);
+	if (err == -ESRCH || err == -ENOENT)
+		node_add(w, p, function_word(w, p, "(gone)"), ZN_PYCODE_GONE, node);
+}
+
+/* And then the thread that called for it. */
 static uint32_t node_of(struct zn_walker *w, struct process *p, uint32_t row, const struct zn_stack *s)
 {
-	uint32_t node = ZN_STACKS_NO_NODE, depth = s->depth < ZN_STACK_FRAMES ? s->depth : ZN_STACK_FRAMES;
+	uint32_t node = ZN_STACKS_NO_NODE;
 	char thread[64];
-	bool readable;
+	struct zn_out o = {.at = thread, .cap = sizeof(thread)};
 
 	if (p->root == ZN_STACKS_NO_ROOT)
 		return node;
-	reading_begin(w, p->pid);
-	readable = depth && memory_open(w, p, row);
-	p->python.memory = w->memory;
-	if (s->flags & ZN_STACK_DEEPER)
-		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, &node);
-	for (uint32_t i = depth; i--;)
-		frame_add(w, p, readable, s->frame[i], &node);
-	reading_end(w);
+	if (s->flags & ZN_STACK_WORKER)
+		node_add(w, p, function_word(w, p, "[worker]"), ZN_PYCODE_GONE, &node);
+	frames_add(w, p, row, s, &node);
 	if (s->flags & ZN_STACK_THREAD) {
-		struct zn_out o = {.at = thread, .cap = sizeof(thread)};
-
 		zn_out_text(&o, "[thread ");
 		zn_pycode_text(&o, (const uint8_t *)s->comm, strnlen(s->comm, sizeof(s->comm)), 1);
 		zn_out_text(&o, "]");
 		node_add(w, p, function_put(w, p, (struct zn_str){thread, o.len}, zn_str_of(""), 0), ZN_PYCODE_GONE,
 			&node);
-	} else if (!depth) {
+	} else if (!s->depth) {
 		node_add(w, p, function_word(w, p, "(no function)"), ZN_PYCODE_GONE, &node);
 	}
 	return node;
@@ -518,25 +592,58 @@ static void slots_new(struct zn_walker *w, uint64_t now_ns)
 				w->pending[i] |= bits & -bits;
 		}
 	}
-	memory_close(w);
+}
+
+static void sum_more(struct zn_stack_sum *to, struct zn_stack_sum more)
+{
+	to->count += more.count;
+	to->value += more.value;
+}
+
+static struct zn_stack_sum slot_more(const struct zn_walker *w, uint32_t at, int leaf)
+{
+	const struct zn_stack_sum *now = &w->table[at].leaf[leaf], *last = &w->slot[at].last[leaf];
+
+	return (struct zn_stack_sum){__atomic_load_n(&now->count, __ATOMIC_RELAXED) - last->count,
+		__atomic_load_n(&now->value, __ATOMIC_RELAXED) - last->value};
+}
+
+static struct process *slot_process(struct zn_walker *w, uint32_t at)
+{
+	struct process *p = &w->process[w->table[at].row % ZN_PROCS_MAX];
+
+	return p->id == w->table[at].id ? p : NULL;
+}
+
+/* Of what was sampled, as much as makes the sum of all stacks what it is known to be. */
+static void scale_more(struct zn_walker *w, struct process *p, int leaf, struct zn_stack_sum *more)
+{
+	const struct zn_stacks_root *root = p ? zn_stacks_root_at(w->stacks, p->root) : NULL;
+
+	if (!root)
+		return;
+	if (root->estimated >> leaf & 1 && p->sampled[leaf].count) {
+		more->count = zn_stacks_scale(more->count, p->sampled[leaf].count, p->due[leaf].count);
+		more->value = zn_stacks_scale(more->value, p->sampled[leaf].value, p->due[leaf].value);
+	}
+	sum_more(&p->told[leaf], *more);
 }
 
 /* What came since it was last looked at. */
 static bool slot_take(struct zn_walker *w, uint32_t at)
 {
+	struct process *p = slot_process(w, at);
 	struct slot *slot = &w->slot[at];
 	bool any = false;
 
 	for (int leaf = 0; leaf < ZN_LEAF_COUNT; leaf++) {
-		struct zn_stack_sum *now = &w->table[at].leaf[leaf], *last = &slot->last[leaf], more;
+		struct zn_stack_sum more = slot_more(w, at, leaf);
 
-		more.count = __atomic_load_n(&now->count, __ATOMIC_RELAXED) - last->count;
-		more.value = __atomic_load_n(&now->value, __ATOMIC_RELAXED) - last->value;
 		if (!more.count && !more.value)
 			continue;
 		any = true;
-		last->count += more.count;
-		last->value += more.value;
+		sum_more(&slot->last[leaf], more);
+		scale_more(w, p, leaf, &more);
 		zn_stacks_add(w->stacks, slot->node, leaf, &more);
 	}
 	return any;
@@ -563,7 +670,9 @@ static void slot_look(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 	uint64_t idle_ns = w->used > ZN_STACKS_MAX / 3 ? TAKE_NS : IDLE_NS, hash = slot->hash;
 
 	if (slot->leaving) {
-		if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) == 0)
+		/* a sleeper of a process that has ended adds no more, and lets go no more */
+		if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) == 0 ||
+			(now_ns - slot->changed_ns > 2 * AGE_NS && !row_lives(w, s->row % ZN_PROCS_MAX, s->id)))
 			slot_free(w, at);
 		return;
 	}
@@ -577,13 +686,34 @@ static void slot_look(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 
 /* ---- What was not walked. ---- */
 
-static void missed_add(
+static void word_add(
 	struct zn_walker *w, struct process *p, const char *word, int leaf, const struct zn_stack_sum *more)
 {
 	uint32_t function = zn_stacks_function(w->stacks, p->root, zn_str_of(word), zn_str_of(""), 0);
 
-	zn_stacks_add(
-		w->stacks, zn_stacks_node(w->stacks, p->root, ZN_STACKS_NO_NODE, function, ZN_PYCODE_GONE), leaf, more);
+	if (more->count || more->value)
+		zn_stacks_add(w->stacks,
+			zn_stacks_node(w->stacks, p->root, ZN_STACKS_NO_NODE, function, ZN_PYCODE_GONE), leaf, more);
+}
+
+static struct zn_stack_sum missed_more(const struct zn_walker *w, const struct process *p, uint32_t row, int why, int leaf)
+{
+	const struct zn_stack_sum *now = &w->row[row].missed[why][leaf], *last = &p->missed[why][leaf];
+
+	return (struct zn_stack_sum){now->count - last->count, now->value - last->value};
+}
+
+/* What the samples say too little about: many short ones were passed over, and none was sampled for a while. */
+static void rest_take(struct zn_walker *w, struct process *p, int leaf)
+{
+	const struct zn_stack_sum *all = &p->due[leaf], *some = &p->sampled[leaf];
+	struct zn_stack_sum rest = {all->count - zn_stacks_scale(some->count, some->count, all->count),
+		all->value - zn_stacks_scale(some->value, some->value, all->value)};
+
+	if (!some->count || !(zn_stacks_root_at(w->stacks, p->root)->estimated >> leaf & 1))
+		return;
+	sum_more(&p->told[leaf], rest);
+	word_add(w, p, "(not looked at)", leaf, &rest);
 }
 
 /* With the lock of stacks held. */
@@ -591,18 +721,41 @@ static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 {
 	static const char *const word[ZN_MISSED_COUNT] = {"(unreadable)", "(no room)"};
 	struct zn_stacks_root *root = zn_stacks_root_at(w->stacks, p->root);
-	struct zn_python *r = &w->row[row];
 
 	for (int leaf = 0; leaf < ZN_LEAF_COUNT && root; leaf++) {
-		root->all[leaf] = r->all[leaf];
+		root->all[leaf] = w->row[row].all[leaf];
 		for (int why = 0; why < ZN_MISSED_COUNT; why++) {
-			struct zn_stack_sum now = r->missed[why][leaf], *last = &p->missed[why][leaf];
-			struct zn_stack_sum more = {now.count - last->count, now.value - last->value};
+			struct zn_stack_sum more = missed_more(w, p, row, why, leaf);
 
-			*last = now;
-			if (more.count)
-				missed_add(w, p, word[why], leaf, &more);
+			sum_more(&p->missed[why][leaf], more);
+			scale_more(w, p, leaf, &more);
+			word_add(w, p, word[why], leaf, &more);
 		}
+		rest_take(w, p, leaf);
+	}
+}
+
+/* What was sampled since the last tick, and what there was, of each process and cause. */
+static void samples_count(struct zn_walker *w)
+{
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
+		struct process *p = &w->process[row];
+
+		for (int leaf = 0; leaf < ZN_LEAF_COUNT && p->there; leaf++) {
+			struct zn_stack_sum all = w->row[row].all[leaf], *told = &p->told[leaf];
+
+			p->due[leaf].count = all.count > told->count ? all.count - told->count : 0;
+			p->due[leaf].value = all.value > told->value ? all.value - told->value : 0;
+			p->sampled[leaf] = (struct zn_stack_sum){0};
+			for (int why = 0; why < ZN_MISSED_COUNT; why++)
+				sum_more(&p->sampled[leaf], missed_more(w, p, row, why, leaf));
+		}
+	}
+	for (uint32_t at = 0; at < ZN_STACKS_MAX && w->used; at++) {
+		struct process *p = w->slot[at].used ? slot_process(w, at) : NULL;
+
+		for (int leaf = 0; leaf < ZN_LEAF_COUNT && p; leaf++)
+			sum_more(&p->sampled[leaf], slot_more(w, at, leaf));
 	}
 }
 
@@ -629,13 +782,13 @@ static void follow_nodes(struct zn_walker *w)
 	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++)
 		if (w->slot[at].used)
 			w->slot[at].node = zn_stacks_moved(w->stacks, w->slot[at].node);
-	memset(w->code, 0, sizeof(w->code));
 }
 
 static void take_sums(struct zn_walker *w, uint64_t now_ns)
 {
 	w->taken_ns = now_ns;
 	zn_stacks_lock(w->stacks);
+	samples_count(w);
 	for (uint32_t at = 0; at < ZN_STACKS_MAX && w->used; at++)
 		if (w->slot[at].used)
 			slot_look(w, at, now_ns);
@@ -653,6 +806,7 @@ static void round_run(struct zn_walker *w)
 	uint64_t now_ns = zn_now_ns();
 
 	rows_look(w, now_ns);
+	clocks_look(w, now_ns);
 	zn_stacks_lock(w->stacks);
 	follow_nodes(w); /* a new process may have made room */
 	zn_stacks_unlock(w->stacks);
@@ -692,13 +846,15 @@ void zn_walker_wake(struct zn_walker *w)
 	eventfd_write(w->wake_fd, 1);
 }
 
-int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks)
+int zn_walker_open(
+	struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming)
 {
 	struct zn_walker *w = &the_walker;
 
 	w->probe = probe;
 	w->stacks = stacks;
-	w->memory = -1;
+	w->naming = naming;
+	zn_clocks_init(&w->clocks, probe->walker_fd[ZN_WALKER_CLOCK]);
 	pthread_mutex_init(&w->lock, NULL);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -722,17 +878,21 @@ void zn_walker_close(struct zn_walker *w)
 		return;
 	if (w->running) {
 		eventfd_write(w->stop_fd, 1);
+		zn_reader_hang_up(&w->naming->reader);
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec += STOP_S;
 		if (pthread_timedjoin_np(w->thread, NULL, &until)) {
 			zn_log(ZN_WARN,
-				"stacks: process %u does not let its memory be read; leaving without waiting for it",
-				w->reading_pid);
+				"stacks: a process does not let its memory be read; leaving without waiting for it");
 			_exit(EXIT_SUCCESS); /* the kernel takes the probes away */
 		}
 	}
 	w->running = false;
-	memory_close(w);
+	for (int i = 0; i < WORKERS; i++)
+		if (w->worker[i].pid)
+			worker_close(w, &w->worker[i]);
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		zn_clock_close(&w->clocks, &w->process[row].clock);
 	if (w->table) {
 		munmap(w->table, sizeof(*w->table) * ZN_STACKS_MAX);
 		munmap(w->row, sizeof(*w->row) * ZN_PROCS_MAX);

@@ -899,7 +899,7 @@ struct zn_sched_entry {
 	__u32 id;      /* of the row's process */
 	__u8 state_at; /* as in struct zn_thread; 0: none */
 	__u8 held; /* ZN_HELD_*: what its owner holds of the quotas for it; outside of its set if more than ZN_HELD_SCHED */
-	__u16 stack; /* what it sleeps in, ZN_SLEEP_*; 0: that is not looked at */
+	__u16 stack;     /* what it sleeps in, ZN_SLEEP_*; 0: that is not looked at */
 	__u64 off_ns;    /* when it left its CPU; 0: it runs */
 	__u64 ready_ns;  /* since when it could run again; 0: it sleeps */
 	__u64 wake_ns;   /* when the last wait ended that explains the waits of those it wakes */
@@ -915,17 +915,17 @@ struct zn_sched_entry {
 	__u64 busy_ns; /* worker: before it was known to be one of a data loader */
 };
 /* The slot of a stack and 1, which is held until the thread runs again, and the logarithm of one in how many and 1. */
-#define ZN_SLEEP_WEIGHT_BITS 5
+#define ZN_SLEEP_WEIGHT_BITS      5
 #define ZN_SLEEP_OF(slot, weight) ((slot) << ZN_SLEEP_WEIGHT_BITS | (weight))
 #define ZN_SLEEP_SLOT(of)         ((of) >> ZN_SLEEP_WEIGHT_BITS)
 #define ZN_SLEEP_WEIGHT(of)       ((of) & ((1u << ZN_SLEEP_WEIGHT_BITS) - 1))
 #define ZN_SLEEP_MISSED           2040 /* and enum zn_stack_miss */
-#define ZN_SCHED_PREEMPTED 0xff
-#define ZN_SCHED_BUSY      0xffffffffu /* of tid */
-#define ZN_SCHED_WORKER    1           /* main thread of a worker */
-#define ZN_SCHED_LOADER    2           /* and that is known to be one of a data loader */
-#define ZN_SCHED_ASKING    4           /* asleep until it is asked for a batch */
-#define ZN_SCHED_GIVEN     8           /* woken by a worker, so not by its time limit */
+#define ZN_SCHED_PREEMPTED        0xff
+#define ZN_SCHED_BUSY             0xffffffffu /* of tid */
+#define ZN_SCHED_WORKER           1           /* main thread of a worker */
+#define ZN_SCHED_LOADER           2           /* and that is known to be one of a data loader */
+#define ZN_SCHED_ASKING           4           /* asleep until it is asked for a batch */
+#define ZN_SCHED_GIVEN            8           /* woken by a worker, so not by its time limit */
 struct zn_sched_set {
 	struct zn_sched_entry way[ZN_SCHED_WAYS];
 	__u32 spilled; /* threads that found it full; they are found in a hash */
@@ -5010,13 +5010,13 @@ struct zn_probe {
 	uint32_t cpus_possible; /* whatever the tables are made for */
 	struct zn_sizes sizes;
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[ZN_MAP_COUNT];  /* by enum zn_map */
-	struct zn_raw exit[2];     /* of a thread, of a program */
-	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
+	int map_fd[ZN_MAP_COUNT];       /* by enum zn_map */
+	struct zn_raw exit[2];          /* of a thread, of a program */
+	struct zn_raw job_on[5];        /* the last one: kills by the kernel, which jobs can do without */
 	int walker_fd[ZN_WALKER_COUNT]; /* the walkers of Python's stacks; -1: none */
-	bool job;                  /* control groups, forks and moves are watched */
-	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
-	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
+	bool job;                       /* control groups, forks and moves are watched */
+	char job_why[ZN_TEXT_MAX];      /* why not: jobs are then what a scan of /proc finds */
+	uint32_t perf_type;             /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
 	struct zn_thread_states *thread_states; /* ZN_PROCS_MAX of them, by row */
 	uint8_t states_mapped[ZN_PROCS_MAX / 8];
@@ -5484,7 +5484,7 @@ struct zn_python_code {
 	int first; /* line */
 };
 bool zn_python_known(struct zn_python_process *p); /* fills in the rest by its version; false: that is not known */
-int zn_python_memory(uint32_t pid); /* a descriptor of what a process has in memory, or -errno */
+int zn_python_memory(uint32_t pid);                /* a descriptor of what a process has in memory, or -errno */
 /* Fills p, but for memory. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says which; -EAGAIN
  * the same, and later it may be different. */
 int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_MAX]);
@@ -5550,8 +5550,7 @@ void zn_clock_why(int err, char why[ZN_TEXT_MAX]);
 
 struct zn_walker;
 /* open(): once the probes are there; -errno. start(): a thread of its own, as it waits for who reads what users may hold up. */
-int zn_walker_open(
-	struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming);
+int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming);
 int zn_walker_start(struct zn_walker *w);
 void zn_walker_wake(struct zn_walker *w); /* there are new stacks */
 void zn_walker_close(struct zn_walker *w);

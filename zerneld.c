@@ -243,7 +243,8 @@ static int live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	if (d->options.families >> ZN_FAM_STACKS & 1)
 		err = zn_naming_open(&d->naming);
 	if (err) {
-		snprintf(why, ZN_TEXT_MAX, "cannot start the process that reads functions of Python: %s", strerror(-err));
+		snprintf(why, ZN_TEXT_MAX, "cannot start the process that reads functions of Python: %s",
+			strerror(-err));
 		return err;
 	}
 	err = zn_probe_open(&d->probe, d->options.families, d->options.method, d->options.table_cpus, why);

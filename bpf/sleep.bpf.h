@@ -74,8 +74,8 @@ static __always_inline void sleep_add(struct zn_python *py, const struct zn_sche
 
 /* It runs again. It slept until ready, and waited for a CPU from then on. inside: in a hooked call, whose time is counted as
  * that. */
-static __always_inline void zn_sleep_end(
-	struct zn_sched_entry *r, const struct zn_proc *p, struct task_struct *task, bool inside, __u64 ready, __u64 now)
+static __always_inline void zn_sleep_end(struct zn_sched_entry *r, const struct zn_proc *p, struct task_struct *task,
+	bool inside, __u64 ready, __u64 now)
 {
 	bool asleep = r->kind != ZN_SCHED_PREEMPTED, idle = r->flags & ZN_SCHED_ASKING;
 	struct zn_python *py = sleep_python(r, p);
@@ -98,8 +98,8 @@ static __always_inline bool zn_sleep_begin(
 	return false;
 }
 
-static __always_inline void zn_sleep_end(
-	struct zn_sched_entry *r, const struct zn_proc *p, struct task_struct *task, bool inside, __u64 ready, __u64 now)
+static __always_inline void zn_sleep_end(struct zn_sched_entry *r, const struct zn_proc *p, struct task_struct *task,
+	bool inside, __u64 ready, __u64 now)
 {
 }
 #endif

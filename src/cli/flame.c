@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define USAGE                                                                                                          \
-	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--seconds N] [--cause launch|gpu|nccl|\n"    \
+	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--seconds N] [--cause launch|gpu|nccl|\n"  \
 	"                    alloc|load|cpu|data|dist|io|runqueue|other] [--folded | --pprof | --json] [--token-file FILE]"
 #define TEXT_MAX  768
 #define PATH_MAX_ 256

@@ -66,7 +66,8 @@ static bool read_texts(const struct zn_python_process *p, const struct zn_python
 {
 	struct zn_out n = {.at = to->name, .cap = NAME_BYTES}, f = {.at = to->file, .cap = FILE_BYTES};
 
-	if (!zn_python_text(p, is->name, NAME_CHARS, false, &n) || !zn_python_text(p, is->file, ZN_PYTHON_TEXT, true, &f))
+	if (!zn_python_text(p, is->name, NAME_CHARS, false, &n) ||
+		!zn_python_text(p, is->file, ZN_PYTHON_TEXT, true, &f))
 		return false;
 	to->name_len = (uint32_t)n.len;
 	to->file_len = (uint32_t)f.len;
@@ -207,7 +208,8 @@ static int ask_reader(struct zn_naming *n, uint32_t owner, uint32_t pid)
 	return err;
 }
 
-int zn_naming_find(struct zn_naming *n, const struct zn_naming_of *of, struct zn_python_process *to, char why[ZN_TEXT_MAX])
+int zn_naming_find(
+	struct zn_naming *n, const struct zn_naming_of *of, struct zn_python_process *to, char why[ZN_TEXT_MAX])
 {
 	struct page *page = n->reader.page;
 	int err;
@@ -222,8 +224,9 @@ int zn_naming_find(struct zn_naming *n, const struct zn_naming_of *of, struct zn
 	err = ask_reader(n, of->owner, of->pid);
 	if (err) {
 		snprintf(why, ZN_TEXT_MAX, "%s",
-			err == -EBUSY || err == -ETIMEDOUT ? "it, or another process of its user, holds up who reads its memory"
-							   : "no process is there to read its memory");
+			err == -EBUSY || err == -ETIMEDOUT
+				? "it, or another process of its user, holds up who reads its memory"
+				: "no process is there to read its memory");
 		return -EAGAIN;
 	}
 	*to = page->python;
@@ -232,7 +235,8 @@ int zn_naming_find(struct zn_naming *n, const struct zn_naming_of *of, struct zn
 	return !err && !zn_python_known(to) ? -ENOTSUP : err;
 }
 
-int zn_naming_ask(struct zn_naming *n, const struct zn_naming_of *of, const struct zn_python_process *p, const struct zn_stack *s)
+int zn_naming_ask(
+	struct zn_naming *n, const struct zn_naming_of *of, const struct zn_python_process *p, const struct zn_stack *s)
 {
 	struct page *page = n->reader.page;
 	int err;

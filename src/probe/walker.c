@@ -132,8 +132,7 @@ static bool row_lives(const struct zn_walker *w, uint32_t row, uint32_t id)
 static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
 {
 	const struct zn_proc *proc = &w->probe->arena.procs[row];
-	struct zn_stacks_root root = {
-		.pid = p->pid,
+	struct zn_stacks_root root = {.pid = p->pid,
 		.id = p->id,
 		.owner = proc->owner,
 		.job = proc->job,
@@ -457,8 +456,8 @@ static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 		r->every[ZN_EVERY_OTHER] =
 			every_of(r->every[ZN_EVERY_OTHER], per_round(others - p->others, elapsed_ns), walk_ns);
 		if (r->every[ZN_EVERY_SLEEP])
-			r->every[ZN_EVERY_SLEEP] = sleep_every(r->every[ZN_EVERY_SLEEP],
-				per_round(sleeps - p->sleeps, elapsed_ns), walk_ns);
+			r->every[ZN_EVERY_SLEEP] = sleep_every(
+				r->every[ZN_EVERY_SLEEP], per_round(sleeps - p->sleeps, elapsed_ns), walk_ns);
 		p->sleeps = sleeps;
 		p->launches = launches;
 		p->others = others;
@@ -497,7 +496,8 @@ static void frame_add(struct zn_walker *w, struct process *p, uint32_t i, uint32
 	struct zn_naming_frame f = zn_naming_frame(w->naming, i);
 	uint32_t function;
 
-	function = f.line == ZN_PYCODE_GONE ? function_word(w, p, "(gone)") : function_put(w, p, f.name, f.file, f.first);
+	function =
+		f.line == ZN_PYCODE_GONE ? function_word(w, p, "(gone)") : function_put(w, p, f.name, f.file, f.first);
 	node_add(w, p, function, f.line, node);
 }
 
@@ -696,7 +696,8 @@ static void word_add(
 			zn_stacks_node(w->stacks, p->root, ZN_STACKS_NO_NODE, function, ZN_PYCODE_GONE), leaf, more);
 }
 
-static struct zn_stack_sum missed_more(const struct zn_walker *w, const struct process *p, uint32_t row, int why, int leaf)
+static struct zn_stack_sum missed_more(
+	const struct zn_walker *w, const struct process *p, uint32_t row, int why, int leaf)
 {
 	const struct zn_stack_sum *now = &w->row[row].missed[why][leaf], *last = &p->missed[why][leaf];
 
@@ -846,8 +847,7 @@ void zn_walker_wake(struct zn_walker *w)
 	eventfd_write(w->wake_fd, 1);
 }
 
-int zn_walker_open(
-	struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming)
+int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming)
 {
 	struct zn_walker *w = &the_walker;
 

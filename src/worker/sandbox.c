@@ -115,11 +115,30 @@ static const int sender_allowed[] = {
 
 /* What the reader of users' memory uses, besides openat() to read and mmap() of what is not run. */
 static const int reader_allowed[] = {
-	SYS_recvfrom, SYS_sendto, SYS_setitimer, SYS_read, SYS_pread64, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat,
-	SYS_readlinkat, SYS_getdents64, SYS_munmap, SYS_mremap, SYS_brk, SYS_write, SYS_writev, SYS_clock_gettime,
-	SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
+	SYS_recvfrom,
+	SYS_sendto,
+	SYS_setitimer,
+	SYS_read,
+	SYS_pread64,
+	SYS_lseek,
+	SYS_close,
+	SYS_fstat,
+	SYS_newfstatat,
+	SYS_readlinkat,
+	SYS_getdents64,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_brk,
+	SYS_write,
+	SYS_writev,
+	SYS_clock_gettime,
+	SYS_gettimeofday,
+	SYS_rt_sigreturn,
+	SYS_restart_syscall,
+	SYS_exit_group,
 #ifdef __x86_64__
-	SYS_stat, SYS_readlink,
+	SYS_stat,
+	SYS_readlink,
 #endif
 };
 

@@ -5532,19 +5532,39 @@ struct zn_naming_frame zn_naming_frame(const struct zn_naming *n, uint32_t i);
 
 #define ZN_CLOCKS_MAX    4096 /* of all processes; each is an open file */
 #define ZN_CLOCK_THREADS 64   /* of a process that get one; threads that these make have theirs from the kernel */
+#define ZN_CLOCK_WORKERS 512  /* of data loaders, that have them */
+/* Of a process with Python, or of a worker. */
+struct zn_clock {
+	uint32_t pid, id, owner, count; /* id: of the process; 0: none */
+	int fd[ZN_CLOCK_THREADS];
+	int error; /* -EBUSY: it would cost too much */
+	bool seen;
+	uint64_t switches;
+	uint32_t busy_s, calm_s;
+};
 struct zn_clocks {
+	const struct zn_probe *probe;
 	int program;
 	struct zn_quota quota;
+	struct zn_clock of[ZN_PROCS_MAX]; /* by row */
+	struct zn_clock worker[ZN_CLOCK_WORKERS];
+	uint64_t looked_ns;
+	uint32_t used;
 };
-struct zn_clock {
-	int fd[ZN_CLOCK_THREADS];
-	uint32_t count, owner;
-};
-void zn_clocks_init(struct zn_clocks *c, int program);
-/* 0 if any of its threads has one, or -errno. */
-int zn_clock_open(struct zn_clocks *all, struct zn_clock *c, uint32_t pid, uint32_t owner);
-void zn_clock_close(struct zn_clocks *all, struct zn_clock *c);
-void zn_clock_why(int err, char why[ZN_TEXT_MAX]);
+void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe);
+void zn_clocks_begin(struct zn_clocks *all, uint32_t row, uint32_t id, uint32_t pid);
+void zn_clocks_end(struct zn_clocks *all, uint32_t row);
+void zn_clocks_look(struct zn_clocks *all, uint64_t now_ns); /* for new workers, and whether it costs too much */
+void zn_clocks_close(struct zn_clocks *all);
+void zn_clocks_why(
+	const struct zn_clocks *all, uint32_t row, char why[ZN_TEXT_MAX]); /* by any thread; empty: it runs */
+/* That process, in a row that is mapped. */
+static inline bool zn_clock_lives(const struct zn_arena *a, uint32_t row, uint32_t id)
+{
+	const struct zn_proc *p = &a->procs[row];
+
+	return __atomic_load_n(&p->id, __ATOMIC_ACQUIRE) == id && !__atomic_load_n(&p->exit_ns, __ATOMIC_RELAXED);
+}
 
 /* ---- probe/walker.c (zn_walker_): from stacks as the kernel has them to functions and lines. ---- */
 

@@ -29,13 +29,6 @@
 #define EVERY_MOST  (1 << 20)
 #define WALK_NS     1000 /* of a walk, as long as none was measured */
 #define STOP_S      5
-#define WORKERS     512 /* of data loaders, that have clocks */
-#define WORKER_NS   ZN_NS_PER_S
-/* A clock adds some 1 to 2 us to each switch of its threads. A process that switches more often in a second has none, from 3 s
- * of that on until 10 s of half as much. */
-#define SWITCHES_MOST 3000
-#define BUSY_S        3
-#define CALM_S        10
 
 /* What is known of the process of a row. */
 struct process {
@@ -48,10 +41,6 @@ struct process {
 	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
 	struct zn_stack_sum sampled[ZN_LEAF_COUNT], due[ZN_LEAF_COUNT]; /* in this tick: by stack; exactly */
 	struct zn_stack_sum told[ZN_LEAF_COUNT];                        /* since it was found */
-	struct zn_clock clock;
-	int clock_error; /* -EBUSY: it would cost too much */
-	uint64_t switches;
-	uint32_t busy_s, calm_s;
 	struct zn_python_process python;
 	char why[96];
 };
@@ -63,18 +52,10 @@ struct slot {
 	struct zn_stack_sum last[ZN_LEAF_COUNT];
 };
 
-/* A child of a process with Python, whose threads have clocks too. */
-struct worker {
-	uint32_t pid, row, id; /* pid 0: free */
-	bool seen;
-	struct zn_clock clock;
-};
-
 struct zn_walker {
 	struct zn_probe *probe;
 	struct zn_naming *naming;
 	struct zn_clocks clocks;
-	struct worker worker[WORKERS];
 	struct zn_stacks *stacks;
 	pthread_t thread;
 	bool running;
@@ -87,7 +68,7 @@ struct zn_walker {
 	uint32_t used; /* slots */
 	uint64_t pending[ZN_STACKS_MAX / 64];
 	uint32_t generation;
-	uint64_t taken_ns, adapted_ns, workers_ns;
+	uint64_t taken_ns, adapted_ns;
 };
 
 static struct zn_walker the_walker; /* large, and there is one daemon in a process */
@@ -124,9 +105,7 @@ static bool tables_map(struct zn_walker *w)
 
 static bool row_lives(const struct zn_walker *w, uint32_t row, uint32_t id)
 {
-	const struct zn_proc *p = &w->probe->arena.procs[row];
-
-	return __atomic_load_n(&p->id, __ATOMIC_ACQUIRE) == id && !__atomic_load_n(&p->exit_ns, __ATOMIC_RELAXED);
+	return zn_clock_lives(&w->probe->arena, row, id);
 }
 
 static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
@@ -145,67 +124,6 @@ static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint
 	zn_stacks_unlock(w->stacks);
 }
 
-/* ---- Clocks. ---- */
-
-static void worker_close(struct zn_walker *w, struct worker *k)
-{
-	zn_clock_close(&w->clocks, &k->clock);
-	k->pid = 0;
-}
-
-static struct worker *worker_of(struct zn_walker *w, uint32_t pid, uint32_t id)
-{
-	struct worker *unused = NULL;
-
-	for (int i = 0; i < WORKERS; i++) {
-		struct worker *k = &w->worker[i];
-
-		if (k->pid == pid && k->id == id)
-			return k;
-		if (!k->pid)
-			unused = k;
-	}
-	return unused;
-}
-
-/* A child that was seen in the table of workers; it has clocks from the first time on. */
-static void worker_look(struct zn_walker *w, uint32_t pid, const struct zn_loader_worker *is)
-{
-	struct process *p = is->row < ZN_PROCS_MAX ? &w->process[is->row] : NULL;
-	struct worker *k = p && p->id == is->id && p->clock.count ? worker_of(w, pid, is->id) : NULL;
-
-	if (!k)
-		return;
-	if (!k->pid) {
-		*k = (struct worker){.pid = pid, .row = is->row, .id = is->id};
-		zn_clock_open(&w->clocks, &k->clock, pid, is->owner);
-	}
-	k->seen = true;
-}
-
-static void workers_look(struct zn_walker *w)
-{
-	static struct zn_loader_worker value[256];
-	static uint32_t key[256];
-	uint32_t at = 0, count;
-	bool begun = false;
-	int err;
-
-	do {
-		count = ZN_LEN(key);
-		err = bpf_map_lookup_batch(
-			w->probe->map_fd[ZN_MAP_WORKERS], begun ? &at : NULL, &at, key, value, &count, NULL);
-		for (uint32_t i = 0; (!err || errno == ENOENT) && i < count; i++)
-			worker_look(w, key[i], &value[i]);
-		begun = true;
-	} while (!err);
-	for (int i = 0; i < WORKERS; i++) {
-		if (w->worker[i].pid && !w->worker[i].seen)
-			worker_close(w, &w->worker[i]);
-		w->worker[i].seen = false;
-	}
-}
-
 /* ---- Finding Python. ---- */
 
 /* BPF walks the process's stacks from here on. */
@@ -220,58 +138,6 @@ static void row_open(struct zn_walker *w, struct process *p, uint32_t row)
 	r->every[ZN_EVERY_SLEEP] = w->probe->walker_fd[ZN_WALKER_SLEEPS] >= 0;
 	__atomic_store_n(&r->id, p->id, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&w->probe->arena.procs[row].calls, ZN_HAS_PYTHON, __ATOMIC_RELEASE);
-}
-
-static void clock_start(struct zn_walker *w, struct process *p, uint32_t row)
-{
-	int err = -EOPNOTSUPP;
-
-	for (int i = 0; i < WORKERS; i++)
-		if (w->worker[i].pid == p->pid)
-			worker_close(w, &w->worker[i]);
-	if (w->clocks.program >= 0)
-		err = zn_clock_open(&w->clocks, &p->clock, p->pid, w->probe->arena.procs[row].owner);
-	if (!err && !row_lives(w, row, p->id))
-		zn_clock_close(&w->clocks, &p->clock);
-	pthread_mutex_lock(&w->lock);
-	p->clock_error = err;
-	pthread_mutex_unlock(&w->lock);
-}
-
-/* Each second. */
-static void clock_look(struct zn_walker *w, struct process *p, uint32_t row, uint64_t elapsed_ns)
-{
-	const __u64 *count = w->probe->arena.procs[row].count;
-	uint64_t switches = count[ZN_C_SWITCH_VOLUNTARY] + count[ZN_C_SWITCH_INVOLUNTARY];
-	uint64_t rate = (switches - p->switches) * 1000 / (elapsed_ns / ZN_NS_PER_MS + 1);
-
-	p->switches = switches;
-	p->busy_s = rate > SWITCHES_MOST ? p->busy_s + 1 : 0;
-	p->calm_s = rate < SWITCHES_MOST / 2 ? p->calm_s + 1 : 0;
-	if (p->clock_error == -EBUSY && p->calm_s >= CALM_S) {
-		clock_start(w, p, row);
-	} else if (p->clock.count && p->busy_s >= BUSY_S) {
-		zn_clock_close(&w->clocks, &p->clock);
-		for (int i = 0; i < WORKERS; i++)
-			if (w->worker[i].pid && w->worker[i].id == p->id)
-				worker_close(w, &w->worker[i]);
-		pthread_mutex_lock(&w->lock);
-		p->clock_error = -EBUSY;
-		pthread_mutex_unlock(&w->lock);
-	}
-}
-
-static void clocks_look(struct zn_walker *w, uint64_t now_ns)
-{
-	uint64_t elapsed_ns = now_ns - w->workers_ns;
-
-	if (w->clocks.program < 0 || !w->table || elapsed_ns < WORKER_NS)
-		return;
-	workers_look(w);
-	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
-		if (w->process[row].there && row_lives(w, row, w->process[row].id))
-			clock_look(w, &w->process[row], row, elapsed_ns);
-	w->workers_ns = now_ns;
 }
 
 static int python_find(struct zn_walker *w, struct process *p, uint32_t row, char why[ZN_TEXT_MAX])
@@ -300,7 +166,7 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 		return;
 	root_open(w, p, row, now_ns);
 	row_open(w, p, row);
-	clock_start(w, p, row);
+	zn_clocks_begin(&w->clocks, row, p->id, p->pid);
 	zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
 }
 
@@ -320,7 +186,7 @@ static void process_end(struct zn_walker *w, struct process *p, uint32_t row, ui
 		zn_stacks_unlock(w->stacks);
 		__atomic_store_n(&w->row[row].id, 0, __ATOMIC_SEQ_CST);
 	}
-	zn_clock_close(&w->clocks, &p->clock);
+	zn_clocks_end(&w->clocks, row);
 	pthread_mutex_lock(&w->lock);
 	*p = (struct process){0};
 	pthread_mutex_unlock(&w->lock);
@@ -376,8 +242,8 @@ void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX])
 	why[0] = '\0';
 	pthread_mutex_lock(&w->lock);
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
-		if (w->process[row].id == id && w->process[row].clock_error)
-			zn_clock_why(w->process[row].clock_error, why);
+		if (w->process[row].id == id)
+			zn_clocks_why(&w->clocks, row, why);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -807,7 +673,7 @@ static void round_run(struct zn_walker *w)
 	uint64_t now_ns = zn_now_ns();
 
 	rows_look(w, now_ns);
-	clocks_look(w, now_ns);
+	zn_clocks_look(&w->clocks, now_ns);
 	zn_stacks_lock(w->stacks);
 	follow_nodes(w); /* a new process may have made room */
 	zn_stacks_unlock(w->stacks);
@@ -854,7 +720,7 @@ int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stac
 	w->probe = probe;
 	w->stacks = stacks;
 	w->naming = naming;
-	zn_clocks_init(&w->clocks, probe->walker_fd[ZN_WALKER_CLOCK]);
+	zn_clocks_init(&w->clocks, probe);
 	pthread_mutex_init(&w->lock, NULL);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -888,11 +754,7 @@ void zn_walker_close(struct zn_walker *w)
 		}
 	}
 	w->running = false;
-	for (int i = 0; i < WORKERS; i++)
-		if (w->worker[i].pid)
-			worker_close(w, &w->worker[i]);
-	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
-		zn_clock_close(&w->clocks, &w->process[row].clock);
+	zn_clocks_close(&w->clocks);
 	if (w->table) {
 		munmap(w->table, sizeof(*w->table) * ZN_STACKS_MAX);
 		munmap(w->row, sizeof(*w->row) * ZN_PROCS_MAX);

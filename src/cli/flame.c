@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE                                                                                                          \
-	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--seconds N] [--cause launch|gpu|nccl|\n"  \
-	"                    alloc|load|cpu|data|dist|io|runqueue|other] [--folded | --pprof | --speedscope | --json]\n"   \
+#define USAGE                                                                                                            \
+	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--seconds N] [--cause launch|gpu|nccl|\n"    \
+	"                    alloc|load|cpu|data|dist|io|runqueue|other] [--folded | --pprof | --speedscope | --json]\n" \
 	"                    [--token-file FILE]"
 #define TEXT_MAX  768
 #define PATH_MAX_ 256

@@ -10,11 +10,11 @@
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
  *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency serving
  *   alert    parse eval alert findings why
- *   worker   worker writer destination inquiry sender sandbox
+ *   worker   worker writer destination inquiry sender reader sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
  *            system file_budget change mapped judge libraries scan mappings places members services find
- *            python naming walker
+ *            python naming clock walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs
@@ -56,7 +56,7 @@
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
 #define ZN_STACKS_MAX       1024  /* stacks of Python functions that calls were counted for lately; a power of two */
-#define ZN_STACK_FRAMES     100   /* innermost functions of one of them that are told */
+#define ZN_STACK_FRAMES     96    /* innermost functions of one of them that are told */
 #define ZN_WALKS            64    /* walks at one time; a power of two */
 #define ZN_SKEWS_MAX        128   /* communicators whose ranks on this node are compared */
 #define ZN_SKEW_RANKS       16    /* ranks of one of them */
@@ -908,7 +908,7 @@ struct zn_sched_entry {
 	__u32 id;      /* of the row's process */
 	__u8 state_at; /* as in struct zn_thread; 0: none */
 	__u8 held; /* ZN_HELD_*: what its owner holds of the quotas for it; outside of its set if more than ZN_HELD_SCHED */
-	__u8 pad[2];
+	__u16 stack;     /* what it sleeps in, ZN_SLEEP_*; 0: that is not looked at */
 	__u64 off_ns;    /* when it left its CPU; 0: it runs */
 	__u64 ready_ns;  /* since when it could run again; 0: it sleeps */
 	__u64 wake_ns;   /* when the last wait ended that explains the waits of those it wakes */
@@ -923,12 +923,18 @@ struct zn_sched_entry {
 	__u64 mark_ns; /* worker: up to where its time is accounted for */
 	__u64 busy_ns; /* worker: before it was known to be one of a data loader */
 };
-#define ZN_SCHED_PREEMPTED 0xff
-#define ZN_SCHED_BUSY      0xffffffffu /* of tid */
-#define ZN_SCHED_WORKER    1           /* main thread of a worker */
-#define ZN_SCHED_LOADER    2           /* and that is known to be one of a data loader */
-#define ZN_SCHED_ASKING    4           /* asleep until it is asked for a batch */
-#define ZN_SCHED_GIVEN     8           /* woken by a worker, so not by its time limit */
+/* The slot of a stack and 1, which is held until the thread runs again, and the logarithm of one in how many and 1. */
+#define ZN_SLEEP_WEIGHT_BITS      5
+#define ZN_SLEEP_OF(slot, weight) ((slot) << ZN_SLEEP_WEIGHT_BITS | (weight))
+#define ZN_SLEEP_SLOT(of)         ((of) >> ZN_SLEEP_WEIGHT_BITS)
+#define ZN_SLEEP_WEIGHT(of)       ((of) & ((1u << ZN_SLEEP_WEIGHT_BITS) - 1))
+#define ZN_SLEEP_MISSED           2040 /* and enum zn_stack_miss */
+#define ZN_SCHED_PREEMPTED        0xff
+#define ZN_SCHED_BUSY             0xffffffffu /* of tid */
+#define ZN_SCHED_WORKER           1           /* main thread of a worker */
+#define ZN_SCHED_LOADER           2           /* and that is known to be one of a data loader */
+#define ZN_SCHED_ASKING           4           /* asleep until it is asked for a batch */
+#define ZN_SCHED_GIVEN            8           /* woken by a worker, so not by its time limit */
 struct zn_sched_set {
 	struct zn_sched_entry way[ZN_SCHED_WAYS];
 	__u32 spilled; /* threads that found it full; they are found in a hash */
@@ -1042,21 +1048,29 @@ _Static_assert(sizeof(struct zn_skew) ==
 		40 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS + 8 * ZN_SKEW_RANKS * ZN_SKEW_RANKS,
 	"padding");
 
-/* Which calls are counted by their stack of Python functions. Columns: the cause's label; what the value of a sum is; how a
- * line that does most of it is told. */
+/* What is counted by its stack of Python functions. Columns: the cause's label; what the value of a sum is; how a line that does
+ * most of it is told; what its count is of. From DATA on: sleeps, and waits for a CPU, in the order of enum zn_stall. */
 #define ZN_LEAVES(X)                                                                                                   \
-	X(LAUNCH, "launch", NS, "launches work")                                                                       \
-	X(GPU, "gpu", NS, "waits for the GPU")                                                                         \
-	X(NCCL, "nccl", NS, "is in NCCL")                                                                              \
-	X(ALLOC, "alloc", BYTES, "takes GPU memory")                                                                   \
-	X(LOAD, "load", NS, "loads modules")
+	X(LAUNCH, "launch", NS, "launches work", "calls")                                                              \
+	X(GPU, "gpu", NS, "waits for the GPU", "calls")                                                                \
+	X(NCCL, "nccl", NS, "is in NCCL", "calls")                                                                     \
+	X(ALLOC, "alloc", BYTES, "takes GPU memory", "calls")                                                          \
+	X(LOAD, "load", NS, "loads modules", "calls")                                                                  \
+	X(CPU, "cpu", NS, "is on the CPU", "samples")                                                                  \
+	X(DATA, "data", NS, "waits for its data loader", "waits")                                                      \
+	X(DIST, "dist", NS, "waits for other ranks", "waits")                                                          \
+	X(IO, "io", NS, "is blocked on files", "waits")                                                                \
+	X(RUNQUEUE, "runqueue", NS, "waits for a CPU", "waits")                                                        \
+	X(OTHER, "other", NS, "sleeps for another reason", "waits")
 enum zn_leaf {
 #define X(e, ...) ZN_LEAF_##e,
 	ZN_LEAVES(X)
 #undef X
 		ZN_LEAF_COUNT
 };
-#define ZN_LEAF_SLOTS 8
+#define ZN_LEAF_OF_STALL(cause) (ZN_LEAF_DATA + (cause)-ZN_STALL_DATA)
+_Static_assert(ZN_LEAF_OF_STALL(ZN_STALL_OTHER) == ZN_LEAF_OTHER, "causes of sleeps are leaves");
+#define ZN_LEAF_SLOTS 12
 _Static_assert(ZN_LEAF_COUNT <= ZN_LEAF_SLOTS, "no room for another leaf");
 struct zn_stack_sum {
 	__u64 count, value; /* value: nanoseconds or bytes */
@@ -1067,10 +1081,13 @@ struct zn_stack_sum {
  * Offsets are bytes. A walk is of the thread state whose address lies `slot` bytes from the thread pointer.
  */
 enum zn_python_kind { ZN_PY_POINTER, ZN_PY_LASTI_BYTES, ZN_PY_LASTI_UNITS }; /* what a frame has of its instruction */
-enum zn_python_every { ZN_EVERY_LAUNCH, ZN_EVERY_OTHER, ZN_EVERY_COUNT };
+enum zn_python_every { ZN_EVERY_LAUNCH, ZN_EVERY_OTHER, ZN_EVERY_SLEEP, ZN_EVERY_COUNT };
 enum zn_stack_miss { ZN_MISSED_UNREADABLE, ZN_MISSED_ROOM, ZN_MISSED_COUNT };
 #define ZN_PY_NO_CFRAME  0xff
-#define ZN_STACK_LONG_NS 2000000 /* a call that takes so long is always walked */
+#define ZN_STACK_LONG_NS 2000000  /* a call that takes so long is always walked */
+#define ZN_SLEEP_LONG_NS 1000000  /* so is a sleep where the last one took so long */
+#define ZN_SLEEP_PLACES  32       /* of a process, by where it sleeps; a power of two */
+#define ZN_CLOCK_NS      20408163 /* of a thread's time on the CPU between two walks: 49 a second */
 struct zn_python {
 	__u32 id; /* of the process; 0: not known */
 	__s32 slot;
@@ -1079,20 +1096,21 @@ struct zn_python {
 	__u8 code_at, back_at, instruction_at, owner_at, skip_from, frame_bytes; /* of a frame */
 	__u16 first_at; /* of a code object: its instructions */
 	__u8 kind, pad;
-	__u32 every[ZN_EVERY_COUNT]; /* one in so many calls is walked */
-	__u32 pad2;
+	__u32 every[ZN_EVERY_COUNT]; /* one in so many is walked; of sleeps its logarithm and 1, 0: none */
 	__u64 walks, walk_ns;
 	struct zn_stack_sum all[ZN_LEAF_SLOTS]; /* whether walked or not */
 	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_SLOTS];
-	__u64 reserved[8];
+	__u8 slept_long[ZN_SLEEP_PLACES]; /* whether the last sleep there was long */
+	__u64 reserved[4];
 };
-_Static_assert(sizeof(struct zn_python) == 512, "padding");
+_Static_assert(sizeof(struct zn_python) == 704, "padding");
 
 /* A stack of Python functions and what calls from it did; the innermost function comes first. A slot is claimed by its hash. The
  * daemon takes the hash away, waits until nobody adds to the slot, and clears it. */
 #define ZN_STACK_GONE          1
 #define ZN_STACK_DEEPER        1 /* it has more functions than are told */
 #define ZN_STACK_THREAD        2 /* of a thread without Python: comm, on behalf of the first thread if there are functions */
+#define ZN_STACK_WORKER        4 /* of a worker of the data loader, a child of the process */
 #define ZN_STACK_INDEX_BITS    20
 #define ZN_STACK_NO_INDEX      ((1u << ZN_STACK_INDEX_BITS) - 1)
 #define ZN_STACK_WORD(code, i) ((code) >> 4 << ZN_STACK_INDEX_BITS | (i))
@@ -1102,15 +1120,15 @@ struct zn_stack {
 	__u64 hash; /* 0: free */
 	__u32 id;   /* of the process */
 	__u32 owner;
-	__u32 users, ready; /* programs that add to it; 1: what follows is there */
+	__u32 users, ready; /* programs that add to it, and sleepers that will; 1: what follows is there */
 	__u16 row;
 	__u8 depth, flags;
-	__u32 pad;
+	__u32 pid; /* whose memory it is of: the process, or a worker of its data loader */
 	__u64 first_ns;
 	char comm[16];
 	struct zn_stack_sum leaf[ZN_LEAF_SLOTS];
 	__u64 frame[ZN_STACK_FRAMES];
-	__u64 reserved[5];
+	__u64 reserved[1];
 };
 _Static_assert(sizeof(struct zn_stack) == 1024, "padding");
 
@@ -2100,6 +2118,7 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 	X(PYTHONS, pythons, MAPPED, ZN_PROCS_MAX, __u32, struct zn_python, STACKS, STACKS, NOT)                        \
 	X(WALKS, walks, ARRAY, ZN_WALKS, __u32, struct zn_stack_walk, STACKS, STACKS, NOT)                             \
 	X(WALKERS, walkers, PROGS, 1, __u32, __u32, STACKS, ALL, NOT)                                                  \
+	X(SLEEP_WALKERS, sleep_walkers, PROGS, 1, __u32, __u32, STACKS, ALL, NOT)                                      \
 	X(SERVERS, servers, MAPPED, ZN_SERVERS_MAX, __u32, struct zn_server, OTHER, REQUESTS, NOT)                     \
 	X(SERVED, served, HASH, ZN_SERVERS_MAX, __u32, __u32, OTHER, REQUESTS, NOT)                                    \
 	X(REQUEST_SERIES, request_series, MAPPED, ZN_REQUEST_SERIES, __u32, struct zn_request_series, OTHER, REQUESTS, \
@@ -4063,6 +4082,9 @@ uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str na
 uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uint32_t function, int line);
 void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const struct zn_stack_sum *what);
 void zn_stacks_tick(struct zn_stacks *s, uint64_t now_ns);
+/* Of what was sampled, as much as is told: so much that all is what it is known to be, but no more than four times as much, as
+ * then it says too little about the rest. */
+uint64_t zn_stacks_scale(uint64_t part, uint64_t sampled, uint64_t exact);
 /* Makes room if there is little. Where the generation changes by that or by a new root, nodes have moved: from where they were in
  * the generation before, or to NO_NODE; functions have too. */
 void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns);
@@ -4728,6 +4750,21 @@ static inline uint64_t zn_sender_lost(const struct zn_sender *c, enum zn_outboun
 	return c->lost[to] + c->sum[to].dropped;
 }
 
+/* ---- worker/reader.c (zn_reader_): a process that reads what users may hold up, and that has a time limit for it. ---- */
+
+struct zn_reader {
+	int fd;
+	size_t bytes;
+	void *shared, *page; /* page: of the request and its answer, in memory that both see */
+	uint32_t number;
+};
+/* Starts it, before any thread and any filter. answer: in that process, turns a request into its answer. */
+int zn_reader_open(struct zn_reader *r, size_t bytes, void (*answer)(void *page));
+/* Waits for the answer to what is in the page. -ETIMEDOUT: what it read held it up, and it is started anew. Else -errno. */
+int zn_reader_ask(struct zn_reader *r);
+void zn_reader_hang_up(struct zn_reader *r); /* by another thread: nothing is asked any more */
+void zn_reader_close(struct zn_reader *r);
+
 /* ---- worker/sandbox.c (zn_sandbox_): what is given up once everything is open. ---- */
 
 uint64_t zn_sandbox_capable(void); /* bit 1 << CAP_...: what this thread may do now */
@@ -4755,6 +4792,8 @@ int zn_sandbox_writer(const int *folder, size_t count);
 /* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
  * the kernel has Landlock those in these folders alone (below 0: none). */
 int zn_sandbox_sender(const int *folder, size_t count);
+/* For the process that reads users' memory, which keeps the right to do that: files to read, and one socket. */
+int zn_sandbox_reader(void);
 #endif
 
 /* ---- probe/entry.c (zn_entry_ zn_place_ zn_insn_): where a probe on a function costs least. ---- */
@@ -5122,6 +5161,9 @@ void zn_ends_check(struct zn_probe *p);
 
 /* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
 
+/* Programs that walk stacks: behind calls of libraries, where threads fall asleep, and by the clock. */
+enum zn_walker_kind { ZN_WALKER_CALLS, ZN_WALKER_SLEEPS, ZN_WALKER_CLOCK, ZN_WALKER_COUNT };
+
 struct ring_buffer;
 struct zn_probe {
 	struct zn_arena arena; /* first */
@@ -5137,13 +5179,13 @@ struct zn_probe {
 	uint32_t cpus_possible; /* whatever the tables are made for */
 	struct zn_sizes sizes;
 	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[ZN_MAP_COUNT];  /* by enum zn_map */
-	struct zn_raw exit[2];     /* of a thread, of a program */
-	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
-	int walker_fd;             /* the walker of Python's stacks; -1: none */
-	bool job;                  /* control groups, forks and moves are watched */
-	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
-	uint32_t perf_type;        /* of uprobes as perf events; 0: none */
+	int map_fd[ZN_MAP_COUNT];       /* by enum zn_map */
+	struct zn_raw exit[2];          /* of a thread, of a program */
+	struct zn_raw job_on[5];        /* the last one: kills by the kernel, which jobs can do without */
+	int walker_fd[ZN_WALKER_COUNT]; /* the walkers of Python's stacks; -1: none */
+	bool job;                       /* control groups, forks and moves are watched */
+	char job_why[ZN_TEXT_MAX];      /* why not: jobs are then what a scan of /proc finds */
+	uint32_t perf_type;             /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
 	struct zn_thread_states *thread_states; /* ZN_PROCS_MAX of them, by row */
 	uint8_t states_mapped[ZN_PROCS_MAX / 8];
@@ -5636,7 +5678,8 @@ struct zn_python_code {
 	uint64_t name, file, lines;
 	int first; /* line */
 };
-int zn_python_memory(uint32_t pid); /* a descriptor of what a process has in memory, or -errno */
+bool zn_python_known(struct zn_python_process *p); /* fills in the rest by its version; false: that is not known */
+int zn_python_memory(uint32_t pid);                /* a descriptor of what a process has in memory, or -errno */
 /* Fills p, but for memory. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says which; -EAGAIN
  * the same, and later it may be different. */
 int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_MAX]);
@@ -5645,74 +5688,93 @@ bool zn_python_code(
 bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);
 int zn_python_line(const struct zn_python_process *p, const struct zn_python_code *code, int index); /* of pycode.c */
 
-/* ---- probe/naming.c (zn_naming_): the functions and lines of stacks. On the walker's thread, but for held_ns(). ---- */
+/* ---- probe/naming.c (zn_naming_): asks a process of its own for the Python of processes, and for the functions of stacks. ---- */
 
-#ifdef ZN_IN_probe
-#define ZN_NAMING_CODES 4096 /* powers of two */
-#define ZN_NAMING_LINES 16384
-/* What is known of the process of a row. */
-struct zn_walked {
-	uint32_t id, pid, root, tries;
-	bool there;
-	uint8_t minor;
-	int error; /* of the last try */
-	uint64_t next_ns;
-	uint64_t launches, others, walks, walk_ns; /* at the last round */
-	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
-	struct zn_python_process python;
-	char why[96];
-};
-/* Functions and lines that were read already. */
-struct zn_naming_code {
-	uint32_t id, function;
-	uint64_t code;
-	struct zn_python_code is;
-};
-struct zn_naming_line {
-	uint32_t id;
-	int line, first;
-	uint64_t word, lines;
+/* An owner whose processes held up who reads their memory. */
+struct zn_naming_hold {
+	uint32_t owner, times;
+	uint64_t until_ns;
 };
 struct zn_naming {
-	const struct zn_arena *arena;
-	struct zn_stacks *stacks;
-	struct zn_naming_code code[ZN_NAMING_CODES];
-	struct zn_naming_line line[ZN_NAMING_LINES];
-	uint32_t memory_id; /* whose memory is open */
-	int memory;
-	uint64_t reading_ns; /* since when a process's memory is read; 0: none is */
-	uint32_t reading_pid;
+	struct zn_reader reader;
+	struct zn_naming_hold hold[32];
+	uint32_t held_pid; /* the last of these processes */
+	uint64_t held_until_ns;
 };
-void zn_naming_open(struct zn_naming *n, const struct zn_arena *arena, struct zn_stacks *stacks);
-static inline bool zn_naming_lives(
-	const struct zn_arena *a, uint32_t row, uint32_t id) /* that process, in a row that is mapped */
+/* Whose memory: a process, or a worker of it; id: the process's. */
+struct zn_naming_of {
+	uint32_t pid, id, owner;
+};
+struct zn_naming_frame {
+	int line, first; /* line: as of zn_python_line() */
+	struct zn_str name, file;
+};
+int zn_naming_open(struct zn_naming *n); /* before any thread and any filter */
+void zn_naming_close(struct zn_naming *n);
+/* Nothing is read of this owner now. */
+bool zn_naming_waits(struct zn_naming *n, uint32_t owner, uint64_t now_ns);
+/* The process that held a reader up last; 0: none, or it is read again. */
+uint32_t zn_naming_held(const struct zn_naming *n);
+/* As zn_python_find(). */
+int zn_naming_find(
+	struct zn_naming *n, const struct zn_naming_of *of, struct zn_python_process *to, char why[ZN_TEXT_MAX]);
+/* The frames of a stack, which zn_naming_frame() has until something else is asked; -errno: they cannot be read. */
+int zn_naming_ask(struct zn_naming *n, const struct zn_naming_of *of, const struct zn_python_process *p,
+	const struct zn_stack *s);
+struct zn_naming_frame zn_naming_frame(const struct zn_naming *n, uint32_t i);
+
+/* ---- probe/clock.c (zn_clock_ zn_clocks_): a clock for each thread of a process, by which stacks are walked. ---- */
+
+#define ZN_CLOCKS_MAX    4096 /* of all processes; each is an open file */
+#define ZN_CLOCK_THREADS 64   /* of a process that get one; threads that these make have theirs from the kernel */
+#define ZN_CLOCK_WORKERS 512  /* of data loaders, that have them */
+/* Of a process with Python, or of a worker. */
+struct zn_clock {
+	uint32_t pid, id, owner, count; /* id: of the process; 0: none */
+	int fd[ZN_CLOCK_THREADS];
+	int error; /* -EBUSY: it would cost too much */
+	bool seen;
+	uint64_t switches;
+	uint32_t busy_s, calm_s;
+};
+struct zn_clocks {
+	const struct zn_probe *probe;
+	int program;
+	struct zn_quota quota;
+	struct zn_clock of[ZN_PROCS_MAX]; /* by row */
+	struct zn_clock worker[ZN_CLOCK_WORKERS];
+	uint64_t looked_ns;
+	uint32_t used;
+};
+void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe);
+void zn_clocks_begin(struct zn_clocks *all, uint32_t row, uint32_t id, uint32_t pid);
+void zn_clocks_end(struct zn_clocks *all, uint32_t row);
+void zn_clocks_look(struct zn_clocks *all, uint64_t now_ns); /* for new workers, and whether it costs too much */
+void zn_clocks_close(struct zn_clocks *all);
+void zn_clocks_why(
+	const struct zn_clocks *all, uint32_t row, char why[ZN_TEXT_MAX]); /* by any thread; empty: it runs */
+/* That process, in a row that is mapped. */
+static inline bool zn_clock_lives(const struct zn_arena *a, uint32_t row, uint32_t id)
 {
 	const struct zn_proc *p = &a->procs[row];
 
 	return __atomic_load_n(&p->id, __ATOMIC_ACQUIRE) == id && !__atomic_load_n(&p->exit_ns, __ATOMIC_RELAXED);
 }
-/* The stack's node: from the outermost function to the innermost one, and then the thread that called for it. The memory of its
- * process stays open until close() is called, or it is another one's turn. */
-uint32_t zn_naming_node(struct zn_naming *n, struct zn_walked *p, uint32_t row, const struct zn_stack *s);
-void zn_naming_close(struct zn_naming *n);
-void zn_naming_forget(struct zn_naming *n);              /* functions: the tree has given their numbers to others */
-void zn_naming_begin(struct zn_naming *n, uint32_t pid); /* around what reads the memory of a process */
-void zn_naming_end(struct zn_naming *n);
-uint64_t zn_naming_held_ns(struct zn_naming *n, uint32_t *pid); /* for how long that lasts by now; 0: it is not read */
-#endif
 
 /* ---- probe/walker.c (zn_walker_): from stacks as the kernel has them to functions and lines. ---- */
 
 struct zn_walker;
-/* open(): once the probes are there; -errno. start(): a thread of its own, as it reads what processes may hold up. */
-int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks);
+/* open(): once the probes are there; -errno. start(): a thread of its own, as it waits for who reads what users may hold up. */
+int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming);
 int zn_walker_start(struct zn_walker *w);
 void zn_walker_wake(struct zn_walker *w); /* there are new stacks */
 void zn_walker_close(struct zn_walker *w);
 /* Of a row: 3.minor, or 0 with why: it has none that is known (empty: none at all, or not looked for yet). */
 uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char why[ZN_TEXT_MAX]);
-/* For how long it has been reading the memory of a process, which then holds it up; 0: it does not. */
-uint64_t zn_walker_held_ns(struct zn_walker *w, uint32_t *pid);
+/* Of a process with one that is known: why the clock does not run; empty: it does, or the process is not there any more. */
+void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX]);
+/* A process that holds up who reads its memory; 0: none. */
+uint32_t zn_walker_held(struct zn_walker *w);
 
 /* ---- job/message.c (zn_message_ zn_key_ zn_verb_ zn_job_file): what is said over the control socket, and kept in a file while
  * the daemon is down. ---- */
@@ -7776,6 +7838,7 @@ struct zn_daemon {
 	struct zn_find *find;
 	struct zn_stacks *stacks;
 	struct zn_walker *walker;
+	struct zn_naming naming;
 	struct zn_sim sim;
 	struct zn_agg agg;
 	struct zn_counter_rates rates;

@@ -239,8 +239,16 @@ static void log_open(struct zn_daemon *d)
 
 static int live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
-	int err = zn_probe_open(&d->probe, d->options.families, d->options.method, d->options.table_cpus, why);
+	int err = 0;
 
+	if (d->options.families >> ZN_FAM_STACKS & 1)
+		err = zn_naming_open(&d->naming);
+	if (err) {
+		snprintf(why, ZN_TEXT_MAX, "cannot start the process that reads functions of Python: %s",
+			strerror(-err));
+		return err;
+	}
+	err = zn_probe_open(&d->probe, d->options.families, d->options.method, d->options.table_cpus, why);
 	if (err)
 		return err;
 	zn_daemon_find_gpus(d);
@@ -259,7 +267,7 @@ static int live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	if (!err && d->probe.kernel.method[ZN_FAM_STACKS] != ZN_METHOD_NONE)
 		err = zn_stacks_open(&d->stacks);
 	if (!err && d->stacks)
-		err = zn_walker_open(&d->walker, &d->probe, d->stacks);
+		err = zn_walker_open(&d->walker, &d->probe, d->stacks, &d->naming);
 	if (!err)
 		err = zn_sandbox_capabilities(!d->probe.multi);
 	if (!err)
@@ -511,6 +519,7 @@ static void daemon_close(struct zn_daemon *d)
 	zn_control_close(d->control);
 	zn_serve_close(&d->serve);
 	zn_walker_close(d->walker);
+	zn_naming_close(&d->naming);
 	zn_find_close(d->find);
 	zn_stacks_close(d->stacks);
 	d->ring.fd = d->hang.fd = -1; /* the ring buffer's own, and the libraries' */

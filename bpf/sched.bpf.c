@@ -16,7 +16,7 @@
  * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each
  * switch, and while no process is tracked these programs are not attached at all.
  */
-#include "stall.bpf.h"
+#include "sleep.bpf.h"
 #include <asm/unistd.h>
 #include <bpf/bpf_core_read.h>
 
@@ -460,7 +460,8 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 	zn_stall_to(o, s->proc, s->now, state);
 }
 
-static __noinline void switch_off(struct task_struct *task, __u32 filter, bool preempt, __u64 now)
+/* True: its stack is to be walked. */
+static __noinline bool switch_off(struct task_struct *task, __u32 filter, bool preempt, __u64 now)
 {
 	struct sleep s = {.task = task, .now = now, .state = task->__state};
 	bool asleep = !preempt && s.state;
@@ -474,7 +475,7 @@ static __noinline void switch_off(struct task_struct *task, __u32 filter, bool p
 		s.proc = s.run ? zn_sched_entry_proc(s.run) : NULL;
 	}
 	if (!s.proc)
-		return;
+		return false;
 	s.run->kind = ZN_SCHED_PREEMPTED;
 	if (s.run->flags & ZN_SCHED_WORKER)
 		worker_off(&s, asleep);
@@ -482,6 +483,7 @@ static __noinline void switch_off(struct task_struct *task, __u32 filter, bool p
 		proc_off(&s, asleep);
 	s.run->ready_ns = asleep ? 0 : now;
 	s.run->off_ns = now;
+	return zn_sleep_begin(s.run, s.proc, task, asleep);
 }
 
 /* It fell asleep before these programs were attached: what that was for is not known, and is not counted as
@@ -508,6 +510,7 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 	ready = r->ready_ns ? r->ready_ns : now;
 	if (r->cause == ZN_STALL_PENDING)
 		r->cause = ZN_STALL_OTHER;
+	zn_sleep_end(r, p, task, o && o->inside != ZN_STALL_CPU, ready, now);
 	if (r->flags & ZN_SCHED_WORKER) {
 		worker_on(r, p, ready);
 	} else {
@@ -519,6 +522,13 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 		zn_stall_on(o, p, ready, now, r->cause);
 	r->off_ns = 0;
 }
+
+/* Where there is no walker the program has no tail call: kernels for arm64 before 6.0 would refuse it. */
+#ifdef __TARGET_ARCH_x86
+#define WALK_SLEEPER(ctx) bpf_tail_call(ctx, &sleep_walkers, 0)
+#else
+#define WALK_SLEEPER(ctx) (void)ctx
+#endif
 
 /* (preempt, prev, next): the thread that runs is still prev. */
 SEC("tp_btf/sched_switch")
@@ -533,10 +543,10 @@ int sched_switch(__u64 *ctx)
 	if (!(off | on))
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (off)
-		switch_off(prev, off, ctx[0] & 1, now);
 	if (on)
 		switch_on(next, now);
+	if (off && switch_off(prev, off, ctx[0] & 1, now))
+		WALK_SLEEPER(ctx);
 	return 0;
 }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Walks the stack of Python functions of the calling thread, from Python's own state in the process's memory, and adds a call to
- * what that stack did so far. It runs behind the return programs of libraries (stack.bpf.h). It reads with
+ * what that stack did so far. It runs behind the return programs of libraries (stack.bpf.h), where threads that launch fall
+ * asleep (sleep.bpf.h), and by a clock of each thread. It reads with
  * bpf_probe_read_user() alone, which never waits for a page; what cannot be read ends the walk, and is counted.
  *
  * Where things lie differs by version and is in the row of `pythons`, as byte offsets that are masked here: one path for all.
  * What is both counted and used as an index lies in memory of a map, or the verifier would follow each of its values.
  */
-#include "stack.bpf.h"
 #include "quota.bpf.h"
+#include "sleep.bpf.h"
+#include "stack.bpf.h"
 
 #ifdef __TARGET_ARCH_x86
 #define MULTIPLIER 0x9e3779b97f4a7c15ULL
@@ -132,19 +134,28 @@ static __always_inline __u64 first_frame(struct zn_python *py, struct zn_stack_w
 		state = 0;
 	if (state && frame_of(py, state, &frame) && frame)
 		return frame;
-	w->flags = ZN_STACK_THREAD;
+	w->flags |= ZN_STACK_THREAD;
 	bpf_get_current_comm(w->comm, sizeof(w->comm));
 	mix_word(w, *(__u64 *)w->comm);
 	mix_word(w, *(__u64 *)(w->comm + 8));
 	return main_frame(py, task);
 }
 
+/* Who is walked: the calling thread, of a process or of a worker of its data loader. */
+struct walked {
+	struct zn_python *py;
+	struct zn_proc *proc;
+	__u32 row, pid;
+	bool tells; /* the daemon may be woken for a new stack; else it looks ten times a second */
+};
+
 /* Fills a slot that was just claimed. */
-static __always_inline void slot_fill(struct zn_stack *s, struct zn_stack_walk *w, struct zn_proc *p, __u32 row)
+static __always_inline void slot_fill(struct zn_stack *s, struct zn_stack_walk *w, const struct walked *who)
 {
-	s->id = p->id;
-	s->owner = p->owner;
-	s->row = row;
+	s->id = who->proc->id;
+	s->owner = who->proc->owner;
+	s->row = who->row;
+	s->pid = who->pid;
 	s->depth = w->depth;
 	s->flags = w->flags | (w->end == ZN_WALK_DEEPER ? ZN_STACK_DEEPER : 0);
 	s->first_ns = bpf_ktime_get_ns();
@@ -154,12 +165,12 @@ static __always_inline void slot_fill(struct zn_stack *s, struct zn_stack_walk *
 }
 
 /* The daemon is told of the first of 64 neighbours that are new since it looked. */
-static __always_inline void slot_tell(__u32 row, __u32 at)
+static __always_inline void slot_tell(const struct walked *who, __u32 at)
 {
 	__u64 *word = &shared.stacks_new[(at >> 6) & (ZN_STACKS_MAX / 64 - 1)];
 
-	if (__sync_fetch_and_or(word, 1ULL << (at & 63)) == 0)
-		zn_emit(ZN_EV_STACK, row, at, 0);
+	if (__sync_fetch_and_or(word, 1ULL << (at & 63)) == 0 && who->tells)
+		zn_emit(ZN_EV_STACK, who->row, at, 0);
 }
 
 static __always_inline struct zn_stack *slot_at(__u64 hash, int i, __u32 *at)
@@ -169,148 +180,200 @@ static __always_inline struct zn_stack *slot_at(__u64 hash, int i, __u32 *at)
 }
 
 /* A free one, for this stack from here on. NULL: there is none within reach, or the owner has his share. */
-static __always_inline struct zn_stack *slot_claim(struct zn_stack_walk *w, struct zn_proc *p, __u32 row)
+static __always_inline struct zn_stack *slot_claim(struct zn_stack_walk *w, const struct walked *who, __u32 *at)
 {
+	__u32 owner = who->proc->owner;
 	__u64 hash = w->hash, seen;
 	struct zn_stack *s;
-	__u32 at;
 
-	if (!zn_quota_take_from(ZN_QUOTA_STACK, p->owner))
+	if (!zn_quota_take_from(ZN_QUOTA_STACK, owner))
 		return NULL;
 	for (int i = 0; i < TRIES; i++) {
-		s = slot_at(hash, i, &at);
+		s = slot_at(hash, i, at);
 		if (!s)
 			break;
 		seen = __sync_val_compare_and_swap(&s->hash, 0, hash);
 		if (seen == 0) {
-			slot_fill(s, w, p, row);
-			slot_tell(row, at);
+			slot_fill(s, w, who);
+			slot_tell(who, *at);
 			return s;
 		}
 		if (seen == hash) {
-			zn_quota_give_to(ZN_QUOTA_STACK, p->owner);
+			zn_quota_give_to(ZN_QUOTA_STACK, owner);
 			return s;
 		}
 	}
-	zn_quota_give_to(ZN_QUOTA_STACK, p->owner);
+	zn_quota_give_to(ZN_QUOTA_STACK, owner);
 	return NULL;
 }
 
-static __always_inline struct zn_stack *slot_find(__u64 hash)
+static __always_inline struct zn_stack *slot_find(__u64 hash, __u32 *at)
 {
 	struct zn_stack *s;
-	__u32 at;
 
 	for (int i = 0; i < TRIES; i++) {
-		s = slot_at(hash, i, &at);
+		s = slot_at(hash, i, at);
 		if (s && s->hash == hash)
 			return s;
 	}
 	return NULL;
 }
 
+/* It is counted as used before its hash is looked at again, so the daemon gives back no slot that is added to. */
+static __always_inline bool slot_hold(struct zn_stack *s, __u64 hash)
+{
+	ZN_ADD(s->users, 1);
+	if (*(volatile __u64 *)&s->hash == hash)
+		return true;
+	ZN_ADD(s->users, -1);
+	return false;
+}
+
+/* The slot of the stack that was walked, which is held until the caller has added to it. NULL: why says why. */
+static __always_inline struct zn_stack *walk_done(
+	struct zn_stack_walk *w, const struct walked *who, __u32 *at, enum zn_stack_miss *why)
+{
+	struct zn_stack *s;
+
+	*why = ZN_MISSED_UNREADABLE;
+	if (w->end == ZN_WALK_UNREADABLE)
+		return NULL;
+	*why = ZN_MISSED_ROOM;
+	mix_word(w, w->end);
+	w->hash |= 3; /* neither 0 nor ZN_STACK_GONE */
+	s = slot_find(w->hash, at);
+	if (!s)
+		s = slot_claim(w, who, at);
+	return s && slot_hold(s, w->hash) ? s : NULL;
+}
+
+static __always_inline struct zn_stack *walk_stack(const struct walked *who, __u32 *at, enum zn_stack_miss *why)
+{
+	__u64 start_ns = bpf_ktime_get_ns();
+	struct at place = {.row = who->row};
+	struct zn_stack_walk *w = walk_claim(&place.walk);
+	struct zn_stack *s = NULL;
+
+	*why = ZN_MISSED_ROOM;
+	if (w) {
+		w->depth = 0;
+		w->flags = 0;
+		w->end = ZN_WALK_DEEPER; /* unless it ends before */
+		w->hash = (__u64)who->proc->id * MULTIPLIER;
+		if (who->pid != who->proc->tgid) {
+			w->flags = ZN_STACK_WORKER;
+			mix_word(w, who->pid);
+		}
+		__builtin_memset(w->comm, 0, sizeof(w->comm));
+		w->frame = first_frame(who->py, w);
+		bpf_loop(TURNS, walk_step, &place, 0);
+		s = walk_done(w, who, at, why);
+		__sync_lock_test_and_set(&w->busy, 0);
+	}
+	if (!s && *why == ZN_MISSED_ROOM)
+		zn_lost(ZN_LOST_STACK);
+	ZN_ADD(who->py->walk_ns, bpf_ktime_get_ns() - start_ns);
+	ZN_ADD(who->py->walks, 1);
+	return s;
+}
+
 struct event {
 	__u64 leaf, weight, value;
 };
 
-static __always_inline void sum_add(struct zn_stack_sum *to, const struct event *e)
+/* Walks, and adds at once. */
+static __always_inline void walk_and_add(const struct walked *who, const struct event *e)
 {
-	ZN_ADD(to->count, e->weight);
-	ZN_ADD(to->value, e->value * e->weight);
-}
-
-/* It is counted as used before its hash is looked at again, so the daemon gives back no slot that is added to. */
-static __always_inline bool slot_add(struct zn_stack *s, __u64 hash, const struct event *e)
-{
-	bool same;
-
-	ZN_ADD(s->users, 1);
-	same = *(volatile __u64 *)&s->hash == hash;
-	if (same)
-		sum_add(&s->leaf[e->leaf & (ZN_LEAF_SLOTS - 1)], e);
-	ZN_ADD(s->users, -1);
-	return same;
-}
-
-static __always_inline void count_miss(struct zn_python *py, enum zn_stack_miss why, const struct event *e)
-{
-	sum_add(&py->missed[why][e->leaf & (ZN_LEAF_SLOTS - 1)], e);
-}
-
-static __always_inline void walk_done(
-	struct zn_stack_walk *w, struct zn_python *py, struct zn_proc *p, __u32 row, struct event *e)
-{
+	enum zn_stack_miss why;
 	struct zn_stack *s;
+	__u32 at;
 
-	if (w->end == ZN_WALK_UNREADABLE) {
-		count_miss(py, ZN_MISSED_UNREADABLE, e);
-		return;
+	s = walk_stack(who, &at, &why);
+	if (s) {
+		zn_sum_add(s->leaf, e->leaf, e->weight, e->value);
+		ZN_ADD(s->users, -1);
+	} else {
+		zn_sum_add(who->py->missed[why & 1], e->leaf, e->weight, e->value);
 	}
-	mix_word(w, w->end);
-	w->hash |= 3; /* neither 0 nor ZN_STACK_GONE */
-	s = slot_find(w->hash);
-	if (!s)
-		s = slot_claim(w, p, row);
-	if (!s || !slot_add(s, w->hash, e)) {
-		count_miss(py, ZN_MISSED_ROOM, e);
-		zn_lost(ZN_LOST_STACK);
-	}
-}
-
-static __always_inline void walk_stack(struct zn_python *py, struct zn_proc *p, __u32 row, struct event *e)
-{
-	struct at at = {.row = row};
-	struct zn_stack_walk *w = walk_claim(&at.walk);
-
-	if (!w) {
-		count_miss(py, ZN_MISSED_ROOM, e);
-		zn_lost(ZN_LOST_STACK);
-		return;
-	}
-	w->depth = 0;
-	w->flags = 0;
-	w->end = ZN_WALK_DEEPER; /* unless it ends before */
-	w->hash = (__u64)p->id * MULTIPLIER;
-	__builtin_memset(w->comm, 0, sizeof(w->comm));
-	w->frame = first_frame(py, w);
-	bpf_loop(TURNS, walk_step, &at, 0);
-	walk_done(w, py, p, row, e);
-	__sync_lock_test_and_set(&w->busy, 0);
 }
 
 /* What the walk took is not of the call around this one. */
-static __always_inline void account_walk(struct zn_thread *t, struct zn_python *py, __u64 ns)
+static __always_inline void account_walk(struct zn_thread *t, __u64 ns)
 {
-	ZN_ADD(py->walk_ns, ns);
-	ZN_ADD(py->walks, 1);
 	if (t->depth)
 		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += ns;
 	else if (t->group_depth)
 		t->group_nested_ns += ns;
 }
 
+/* The Python of a row's process, if it is that one's still. */
+static __always_inline bool find_python(struct walked *who, __u32 row)
+{
+	who->row = row;
+	who->proc = bpf_map_lookup_elem(&procs, &row);
+	who->py = bpf_map_lookup_elem(&pythons, &row);
+	return who->proc && who->py && who->py->id == who->proc->id;
+}
+
 SEC("uprobe")
 int stacks_walk(struct pt_regs *ctx)
 {
-	__u64 start_ns = bpf_ktime_get_ns();
-	struct zn_thread *t = zn_thread_find((__u32)bpf_get_current_pid_tgid());
-	struct zn_python *py;
+	__u64 start_ns = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	struct walked who = {.pid = id >> 32, .tells = true};
+	struct zn_thread *t = zn_thread_find(id);
 	struct zn_frame *f;
-	struct zn_proc *p;
 	struct event e;
-	__u32 row;
 
 	if (!t)
 		return zn_nothing(ctx);
-	row = t->row;
-	p = zn_proc_of(t);
-	py = bpf_map_lookup_elem(&pythons, &row);
-	if (!p || !py || py->id != p->id)
+	if (!zn_proc_of(t) || !find_python(&who, t->row) || who.proc->id != t->id)
 		return 0;
 	f = &t->frame[t->depth & (ZN_FRAMES - 1)];
 	e = (struct event){f->arg[STACK_LEAF], f->arg[STACK_WEIGHT], f->arg[STACK_VALUE]};
-	walk_stack(py, p, row, &e);
-	account_walk(t, py, bpf_ktime_get_ns() - start_ns);
+	walk_and_add(&who, &e);
+	account_walk(t, bpf_ktime_get_ns() - start_ns);
+	return 0;
+}
+
+/* Behind sched_switch of sched.bpf.c: the calling thread is about to leave its CPU, and its memory is still there. The run
+ * queue's lock is held: nothing here takes another one, and the daemon is not woken. */
+SEC("tp_btf/sched_switch")
+int stacks_sleep(__u64 *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct zn_sched_entry *r = zn_sched_entry_find(id);
+	struct walked who = {.pid = id >> 32};
+	enum zn_stack_miss why;
+	struct zn_stack *s;
+	__u32 at, weight;
+
+	(void)ctx;
+	if (!r || !r->stack || !find_python(&who, r->row) || who.proc->id != r->id)
+		return 0;
+	weight = ZN_SLEEP_WEIGHT(r->stack);
+	s = walk_stack(&who, &at, &why);
+	r->stack = ZN_SLEEP_OF(s ? at + 1 : ZN_SLEEP_MISSED + why, weight);
+	return 0;
+}
+
+/* The clock of a thread on the CPU. It interrupts anything, in the kernel too. */
+SEC("perf_event")
+int stacks_clock(void *ctx)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *row = bpf_map_lookup_elem(&rows, &tgid);
+	struct event e = {ZN_LEAF_CPU, 1, ZN_CLOCK_NS};
+	struct walked who = {.pid = tgid};
+	struct zn_loader_worker *w;
+
+	(void)ctx;
+	w = row ? NULL : bpf_map_lookup_elem(&workers, &tgid);
+	if (!row && !w)
+		return 0;
+	if (!find_python(&who, row ? *row : w->row) || (w && who.proc->id != w->id))
+		return 0;
+	ZN_ADD(who.py->all[ZN_LEAF_CPU].count, 1);
+	ZN_ADD(who.py->all[ZN_LEAF_CPU].value, ZN_CLOCK_NS);
+	walk_and_add(&who, &e);
 	return 0;
 }
 #endif

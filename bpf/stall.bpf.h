@@ -122,6 +122,7 @@ static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 r
 	}
 	r->off_ns = r->ready_ns = r->mark_ns = r->wake_ns = r->wait_ns = r->limit_ns = r->busy_ns = r->file = 0;
 	r->state_at = 0;
+	r->stack = 0;
 	r->kind = r->cause = r->wake_cause = r->flags = 0;
 	r->row = row;
 	r->id = p->id;
@@ -129,6 +130,17 @@ static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 r
 	r->held = held;
 	*(volatile __u32 *)&r->tid = tid;
 	return r;
+}
+
+/* Lets go of the stack that a thread sleeps in. A slot that was cleared meanwhile is nobody's. */
+static __always_inline void zn_sleep_drop(struct zn_sched_entry *r)
+{
+	__u32 slot = ZN_SLEEP_SLOT(r->stack), at = slot - 1;
+	struct zn_stack *s = slot ? bpf_map_lookup_elem(&stacks, &at) : NULL;
+
+	r->stack = 0;
+	if (s && s->id == r->id)
+		ZN_ADD(s->users, -1);
 }
 
 /* Gives a place back. */
@@ -139,6 +151,7 @@ static __noinline int zn_sched_entry_drop(struct zn_sched_entry *r, __u32 tid)
 
 	if (!r)
 		return 0;
+	zn_sleep_drop(r);
 	owner = r->owner;
 	held = r->held;
 	if (held & (ZN_HELD_SPILL | ZN_HELD_RESERVE)) {

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE                                                                                                          \
-	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--cause launch|gpu|nccl|alloc|load]\n"     \
-	"                    [--seconds N] [--folded | --pprof | --speedscope | --json] [--token-file FILE]"
+#define USAGE                                                                                                            \
+	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--seconds N] [--cause launch|gpu|nccl|\n"    \
+	"                    alloc|load|cpu|data|dist|io|runqueue|other] [--folded | --pprof | --speedscope | --json]\n" \
+	"                    [--token-file FILE]"
 #define TEXT_MAX  768
 #define PATH_MAX_ 256
 
@@ -52,7 +53,7 @@ static void put_place(struct zn_term *t, struct zn_str place, bool whole)
 	zn_term_putf(t, " in %s", function);
 }
 
-static void put_amount(struct zn_term *t, struct zn_str of, bool seconds)
+static void put_amount(struct zn_term *t, struct zn_str of, bool seconds, const char *of_what)
 {
 	struct zn_str value = zn_path_find(of, "value"), count = zn_path_find(of, "count");
 	char text[ZN_UNITS_CELL];
@@ -63,10 +64,10 @@ static void put_amount(struct zn_term *t, struct zn_str of, bool seconds)
 		zn_units_bytes(text, (uint64_t)zn_json_integer(value));
 		zn_term_put(t, text);
 	}
-	zn_term_putf(t, " in %llu calls", (unsigned long long)zn_json_integer(count));
+	zn_term_putf(t, " in %llu %s", (unsigned long long)zn_json_integer(count), of_what);
 }
 
-static void put_line(struct zn_term *t, struct zn_str line, bool seconds)
+static void put_line(struct zn_term *t, struct zn_str line, bool seconds, const char *of_what)
 {
 	char percent[ZN_UNITS_CELL], thread[TEXT_MAX];
 
@@ -79,24 +80,25 @@ static void put_line(struct zn_term *t, struct zn_str line, bool seconds)
 	if (zn_path_known(line, "thread"))
 		zn_term_putf(t, ", for %s", zn_path_text(line, "thread", thread, sizeof(thread)));
 	zn_term_put(t, "  (");
-	put_amount(t, line, seconds);
+	put_amount(t, line, seconds, of_what);
 	zn_term_put(t, ")");
 	zn_term_end(t);
 }
 
 static void put_cause(struct zn_term *t, struct zn_str cause)
 {
-	char says[TEXT_MAX], unit[ZN_UNITS_CELL];
+	char says[TEXT_MAX], unit[ZN_UNITS_CELL], counts[ZN_UNITS_CELL];
 	struct zn_str list = zn_path_find(cause, "lines"), key, line;
 	bool seconds = !strcmp(zn_path_text(cause, "unit", unit, sizeof(unit)), "seconds");
 	size_t at = 0;
 
 	zn_term_putf(t, "%s: ", zn_path_text(cause, "says", says, sizeof(says)));
-	put_amount(t, cause, seconds);
+	zn_path_text(cause, "counts", counts, sizeof(counts));
+	put_amount(t, cause, seconds, counts);
 	zn_term_put(t, zn_str_is(zn_path_find(cause, "estimated"), "true") ? ", estimated" : "");
 	zn_term_end(t);
 	while (zn_json_next(list, &at, &key, &line))
-		put_line(t, line, seconds);
+		put_line(t, line, seconds, counts);
 }
 
 /* What has no stacks, and why. */

@@ -23,6 +23,7 @@
 #define KEEP_NS       (60 * ZN_NS_PER_S) /* of what has ended, at least */
 #define RESERVE(n)    ((n) / 16)
 #define NONE          UINT32_MAX
+#define SCALE_MOST    4 /* see zn_stacks_scale() */
 
 struct text {
 	uint32_t at, len, owner, live;
@@ -378,6 +379,13 @@ void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const 
 	sum->all.value += what->value;
 	sum->part.count += what->count;
 	sum->part.value += what->value;
+}
+
+uint64_t zn_stacks_scale(uint64_t part, uint64_t sampled, uint64_t exact)
+{
+	if (exact / SCALE_MOST >= sampled)
+		return part * SCALE_MOST;
+	return (uint64_t)((unsigned __int128)part * exact / sampled);
 }
 
 uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns)

@@ -146,12 +146,17 @@ static struct line *take_heaviest(uint32_t leaf)
 /* ---- As JSON. ---- */
 
 static const char *const says[] = {
-#define X(e, label, unit, text) text,
+#define X(e, label, unit, text, of) text,
 	ZN_LEAVES(X)
 #undef X
 };
 static const char *const units[] = {
-#define X(e, label, unit, text) #unit[0] == 'N' ? "seconds" : "bytes",
+#define X(e, label, unit, text, of) #unit[0] == 'N' ? "seconds" : "bytes",
+	ZN_LEAVES(X)
+#undef X
+};
+static const char *const counts[] = {
+#define X(e, label, unit, text, of) of,
 	ZN_LEAVES(X)
 #undef X
 };
@@ -221,6 +226,7 @@ static void put_cause(
 	zn_json_key_text(j, "cause", zn_leaf_label(leaf));
 	zn_json_key_text(j, "says", says[leaf]);
 	zn_json_key_text(j, "unit", units[leaf]);
+	zn_json_key_text(j, "counts", counts[leaf]);
 	zn_json_key_u64(j, "count", table.all.count);
 	put_value(j, leaf, table.all.value);
 	zn_json_key(j, "estimated");
@@ -235,7 +241,7 @@ static void put_cause(
 static void put_process(struct zn_json *j, const struct zn_state *state, const struct zn_stacks_root *r)
 {
 	const struct zn_job *job = state->jobs && r->job.serial ? zn_jobs_at(state->jobs, r->job) : NULL;
-	char version[8];
+	char version[8], why[ZN_TEXT_MAX];
 
 	snprintf(version, sizeof(version), "3.%u", r->minor);
 	zn_json_open(j, '{');
@@ -250,6 +256,10 @@ static void put_process(struct zn_json *j, const struct zn_state *state, const s
 	zn_json_key(j, "ended");
 	zn_json_bool(j, r->ended_ns);
 	zn_json_key_u64(j, "folded", r->folded);
+	if (state->walker)
+		zn_walker_clock(state->walker, r->id, why);
+	if (state->walker && why[0])
+		zn_json_key_text(j, "no_clock", why);
 	zn_json_close(j, '}');
 }
 
@@ -286,10 +296,11 @@ static void put_state(struct zn_json *j, const struct zn_state *state)
 {
 	const char *why = state->probe ? state->probe->kernel.why[ZN_FAM_STACKS] : "data is simulated";
 	char text[ZN_TEXT_MAX];
-	uint32_t pid;
+	uint32_t pid = state->walker ? zn_walker_held(state->walker) : 0;
 
-	if (state->walker && zn_walker_held_ns(state->walker, &pid) > 5 * ZN_NS_PER_S) {
-		snprintf(text, sizeof(text), "process %u does not let its memory be read: what is shown may be old",
+	if (pid) {
+		snprintf(text, sizeof(text),
+			"process %u does not let its memory be read: new stacks of its user have no names for a while",
 			pid);
 		why = text;
 	}
@@ -374,7 +385,8 @@ static void put_row(struct zn_json *j, const struct zn_stacks *s, const struct l
 
 void zn_lines_where(struct zn_json *j, const struct zn_state *state, const char *job)
 {
-	static const uint32_t leaves[] = {ZN_LEAF_GPU, ZN_LEAF_NCCL, ZN_LEAF_LAUNCH};
+	static const uint32_t leaves[] = {
+		ZN_LEAF_GPU, ZN_LEAF_NCCL, ZN_LEAF_DATA, ZN_LEAF_DIST, ZN_LEAF_IO, ZN_LEAF_LAUNCH};
 	struct zn_stacks_query q = {.leaf = ZN_LEAF_COUNT, .seconds = SECONDS, .no_job = !*job};
 	uint64_t span_ns;
 

@@ -1,103 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * naming.c: the functions and lines of a stack as the kernel has it, which become a node of the tree of
- * model/stacks.c. It reads the memory of the process, which may hold it up for as long as it likes: for how long it
- * has says zn_naming_held_ns().
+ * naming.c: asks a process of its own (worker/reader.c) for the Python of a process, and for the functions and lines of a stack. A
+ * process that holds up whoever reads its memory holds up that one alone, and for no longer than its time limit; then nothing is
+ * read of its owner for a while, each time for longer, so that one user's processes do not take the time of the others'.
  */
 #include "zernel.h"
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#define CODES      512 /* powers of two; of the reader */
+#define LINES      16384
 #define NAME_CHARS 256
 #define NAME_BYTES (3 * NAME_CHARS)
 #define FILE_BYTES (3 * ZN_PYTHON_TEXT)
+#define HOLD_NS    (30 * ZN_NS_PER_S) /* twice as long each time */
+#define HOLD_MOST  7
 
-void zn_naming_begin(struct zn_naming *n, uint32_t pid)
-{
-	__atomic_store_n(&n->reading_pid, pid, __ATOMIC_RELAXED);
-	__atomic_store_n(&n->reading_ns, zn_now_ns(), __ATOMIC_RELEASE);
-}
+enum request { FIND, NAME };
 
-void zn_naming_end(struct zn_naming *n)
-{
-	__atomic_store_n(&n->reading_ns, 0, __ATOMIC_RELEASE);
-}
-
-uint64_t zn_naming_held_ns(struct zn_naming *n, uint32_t *pid)
-{
-	uint64_t since_ns = __atomic_load_n(&n->reading_ns, __ATOMIC_ACQUIRE), now_ns = zn_now_ns();
-
-	*pid = __atomic_load_n(&n->reading_pid, __ATOMIC_RELAXED);
-	return since_ns && now_ns > since_ns ? now_ns - since_ns : 0;
-}
-
-void zn_naming_open(struct zn_naming *n, const struct zn_arena *arena, struct zn_stacks *stacks)
-{
-	n->arena = arena;
-	n->stacks = stacks;
-	n->memory = -1;
-}
-
-void zn_naming_forget(struct zn_naming *n)
-{
-	memset(n->code, 0, sizeof(n->code));
-}
-
-void zn_naming_close(struct zn_naming *n)
-{
-	if (n->memory >= 0)
-		close(n->memory);
-	n->memory = -1;
-	n->memory_id = 0;
-}
-
-/* What the process has in memory; it was opened while it lived, so it is no other one's. */
-static bool memory_open(struct zn_naming *n, struct zn_walked *p, uint32_t row)
-{
-	if (n->memory_id == p->id)
-		return n->memory >= 0;
-	zn_naming_close(n);
-	n->memory_id = p->id;
-	n->memory = zn_python_memory(p->pid);
-	if (n->memory >= 0 && !zn_naming_lives(n->arena, row, p->id)) {
-		close(n->memory);
-		n->memory = -1;
-	}
-	return n->memory >= 0;
-}
-
-static uint32_t place_of(uint32_t id, uint64_t key)
-{
-	return (uint32_t)((key ^ (uint64_t)id << 32) * 0x9e3779b97f4a7c15ULL >> 40);
-}
-
-static uint32_t function_put(
-	struct zn_naming *n, struct zn_walked *p, struct zn_str name, struct zn_str file, int first)
-{
-	uint32_t function;
-
-	zn_stacks_lock(n->stacks);
-	function = zn_stacks_function(n->stacks, p->root, name, file, first);
-	zn_stacks_unlock(n->stacks);
-	return function;
-}
-
-static uint32_t function_word(struct zn_naming *n, struct zn_walked *p, const char *word)
-{
-	return function_put(n, p, zn_str_of(word), zn_str_of(""), 0);
-}
-
-/* False: its texts cannot be read, or are none. */
-static bool function_read(struct zn_naming *n, struct zn_walked *p, const struct zn_python_code *is, uint32_t *function)
-{
+struct frame {
+	int32_t line, first; /* line ZN_PYCODE_GONE: nothing is known of it */
+	uint32_t name_len, file_len;
 	char name[NAME_BYTES], file[FILE_BYTES];
-	struct zn_out called = {.at = name, .cap = sizeof(name)}, in = {.at = file, .cap = sizeof(file)};
+};
 
-	if (!zn_python_text(&p->python, is->name, NAME_CHARS, false, &called) ||
-		!zn_python_text(&p->python, is->file, ZN_PYTHON_TEXT, true, &in))
-		return false;
-	*function = function_put(n, p, (struct zn_str){name, called.len}, (struct zn_str){file, in.len}, is->first);
-	return true;
+/* What the daemon asks, and what is answered. */
+struct page {
+	enum request request;
+	uint32_t pid, id, depth;
+	struct zn_python_process python;
+	uint64_t word[ZN_STACK_FRAMES];
+	int32_t err;
+	char why[ZN_TEXT_MAX];
+	struct frame frame[ZN_STACK_FRAMES];
+};
+
+/* ---- In the reader. ---- */
+
+/* Functions and lines that were read already: the process, and whose memory. */
+struct code {
+	uint64_t whose, code;
+	struct zn_python_code is;
+	struct frame frame;
+};
+struct line {
+	uint64_t whose, word, lines;
+	int line, first;
+};
+static struct code codes[CODES];
+static struct line lines[LINES];
+
+static uint32_t place_of(uint64_t whose, uint64_t key)
+{
+	return (uint32_t)((key ^ whose * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL >> 40);
 }
 
 static bool is_same_code(const struct zn_python_code *a, const struct zn_python_code *b)
@@ -105,84 +61,207 @@ static bool is_same_code(const struct zn_python_code *a, const struct zn_python_
 	return a->name == b->name && a->file == b->file && a->lines == b->lines && a->first == b->first;
 }
 
-/* The function of a code object as it is now. False: there is none any more. */
-static bool function_of(
-	struct zn_naming *n, struct zn_walked *p, uint64_t code, struct zn_python_code *is, uint32_t *function)
+/* False: its texts cannot be read, or are none. */
+static bool read_texts(const struct zn_python_process *p, const struct zn_python_code *is, struct frame *to)
 {
-	struct zn_naming_code *known = &n->code[place_of(p->id, code) & (ZN_NAMING_CODES - 1)];
+	struct zn_out n = {.at = to->name, .cap = NAME_BYTES}, f = {.at = to->file, .cap = FILE_BYTES};
 
-	if (!zn_python_code(&p->python, code, is))
+	if (!zn_python_text(p, is->name, NAME_CHARS, false, &n) ||
+		!zn_python_text(p, is->file, ZN_PYTHON_TEXT, true, &f))
 		return false;
-	if (known->id == p->id && known->code == code && is_same_code(&known->is, is)) {
-		*function = known->function;
-		return true;
-	}
-	if (!function_read(n, p, is, function))
-		return false;
-	*known = (struct zn_naming_code){.id = p->id, .function = *function, .code = code, .is = *is};
+	to->name_len = (uint32_t)n.len;
+	to->file_len = (uint32_t)f.len;
+	to->first = is->first;
 	return true;
 }
 
-static int line_of(struct zn_naming *n, struct zn_walked *p, const struct zn_python_code *is, uint64_t word)
+/* The function of a code object as it is now. NULL: there is none any more. */
+static const struct code *read_code(const struct zn_python_process *p, uint64_t whose, uint64_t address)
 {
-	struct zn_naming_line *known = &n->line[place_of(p->id, word) & (ZN_NAMING_LINES - 1)];
+	struct code *known = &codes[place_of(whose, address) & (CODES - 1)];
+	struct zn_python_code is;
 
-	if (known->id != p->id || known->word != word || known->lines != is->lines || known->first != is->first)
-		*known = (struct zn_naming_line){.id = p->id,
+	if (!zn_python_code(p, address, &is))
+		return NULL;
+	if (known->whose == whose && known->code == address && is_same_code(&known->is, &is))
+		return known;
+	known->whose = 0;
+	if (!read_texts(p, &is, &known->frame))
+		return NULL;
+	known->whose = whose;
+	known->code = address;
+	known->is = is;
+	return known;
+}
+
+static int read_line(const struct zn_python_process *p, uint64_t whose, const struct zn_python_code *is, uint64_t word)
+{
+	struct line *known = &lines[place_of(whose, word) & (LINES - 1)];
+
+	if (known->whose != whose || known->word != word || known->lines != is->lines || known->first != is->first)
+		*known = (struct line){.whose = whose,
 			.word = word,
 			.lines = is->lines,
 			.first = is->first,
-			.line = zn_python_line(&p->python, is, ZN_STACK_WORD_INDEX(word))};
+			.line = zn_python_line(p, is, ZN_STACK_WORD_INDEX(word))};
 	return known->line;
 }
 
-static void node_add(struct zn_naming *n, struct zn_walked *p, uint32_t function, int line, uint32_t *node)
+static void answer_frame(const struct zn_python_process *p, uint64_t whose, uint64_t word, struct frame *to)
 {
-	zn_stacks_lock(n->stacks);
-	*node = zn_stacks_node(n->stacks, p->root, *node, function, line);
-	zn_stacks_unlock(n->stacks);
+	const struct code *code = NULL;
+
+	to->line = ZN_PYCODE_GONE;
+	if ((word & ZN_STACK_NO_INDEX) != ZN_STACK_NO_INDEX)
+		code = read_code(p, whose, ZN_STACK_WORD_CODE(word));
+	if (!code)
+		return;
+	to->first = code->frame.first;
+	to->name_len = code->frame.name_len;
+	to->file_len = code->frame.file_len;
+	memcpy(to->name, code->frame.name, to->name_len);
+	memcpy(to->file, code->frame.file, to->file_len);
+	to->line = read_line(p, whose, &code->is, word);
 }
 
-static void frame_add(struct zn_naming *n, struct zn_walked *p, bool readable, uint64_t word, uint32_t *node)
+static void answer_request(void *at)
 {
-	struct zn_python_code is;
-	uint32_t function;
-	int line = ZN_PYCODE_GONE;
+	struct page *page = at;
+	struct zn_python_process p = page->python;
+	uint64_t whose = (uint64_t)page->pid << 32 | page->id;
 
-	if (readable && (word & ZN_STACK_NO_INDEX) != ZN_STACK_NO_INDEX &&
-		function_of(n, p, ZN_STACK_WORD_CODE(word), &is, &function))
-		line = line_of(n, p, &is, word);
-	if (line == ZN_PYCODE_GONE)
-		function = function_word(n, p, "(gone)");
-	node_add(n, p, function, line, node);
+	page->err = p.memory = zn_python_memory(page->pid);
+	if (p.memory < 0)
+		return;
+	page->err = 0;
+	if (page->request == FIND)
+		page->err = zn_python_find(page->pid, &p, page->why);
+	else
+		for (uint32_t i = 0; i < page->depth && i < ZN_STACK_FRAMES; i++)
+			answer_frame(&p, whose, page->word[i], &page->frame[i]);
+	close(p.memory);
+	p.memory = -1;
+	page->python = p;
 }
 
-uint32_t zn_naming_node(struct zn_naming *n, struct zn_walked *p, uint32_t row, const struct zn_stack *s)
+/* ---- In the daemon. ---- */
+
+int zn_naming_open(struct zn_naming *n)
 {
-	uint32_t node = ZN_STACKS_NO_NODE, depth = s->depth < ZN_STACK_FRAMES ? s->depth : ZN_STACK_FRAMES;
-	char thread[64];
-	bool readable;
+	*n = (struct zn_naming){0};
+	return zn_reader_open(&n->reader, sizeof(struct page), answer_request);
+}
 
-	if (p->root == ZN_STACKS_NO_ROOT)
-		return node;
-	zn_naming_begin(n, p->pid);
-	readable = depth && memory_open(n, p, row);
-	p->python.memory = n->memory;
-	if (s->flags & ZN_STACK_DEEPER)
-		node_add(n, p, function_word(n, p, "(deeper)"), ZN_PYCODE_GONE, &node);
-	for (uint32_t i = depth; i--;)
-		frame_add(n, p, readable, s->frame[i], &node);
-	zn_naming_end(n);
-	if (s->flags & ZN_STACK_THREAD) {
-		struct zn_out o = {.at = thread, .cap = sizeof(thread)};
+void zn_naming_close(struct zn_naming *n)
+{
+	zn_reader_close(&n->reader);
+}
 
-		zn_out_text(&o, "[thread ");
-		zn_pycode_text(&o, (const uint8_t *)s->comm, strnlen(s->comm, sizeof(s->comm)), 1);
-		zn_out_text(&o, "]");
-		node_add(n, p, function_put(n, p, (struct zn_str){thread, o.len}, zn_str_of(""), 0), ZN_PYCODE_GONE,
-			&node);
-	} else if (!depth) {
-		node_add(n, p, function_word(n, p, "(no function)"), ZN_PYCODE_GONE, &node);
+static struct zn_naming_hold *hold_of(struct zn_naming *n, uint32_t owner)
+{
+	struct zn_naming_hold *oldest = &n->hold[0];
+
+	for (size_t i = 0; i < ZN_LEN(n->hold); i++) {
+		if (n->hold[i].times && n->hold[i].owner == owner)
+			return &n->hold[i];
+		if (n->hold[i].until_ns < oldest->until_ns)
+			oldest = &n->hold[i];
 	}
-	return node;
+	return oldest;
+}
+
+bool zn_naming_waits(struct zn_naming *n, uint32_t owner, uint64_t now_ns)
+{
+	const struct zn_naming_hold *h = hold_of(n, owner);
+
+	return h->times && h->owner == owner && now_ns < h->until_ns;
+}
+
+static void hold_owner(struct zn_naming *n, uint32_t owner, uint32_t pid)
+{
+	struct zn_naming_hold *h = hold_of(n, owner);
+	uint32_t times = h->times && h->owner == owner ? h->times : 0;
+
+	*h = (struct zn_naming_hold){.owner = owner,
+		.times = times < HOLD_MOST ? times + 1 : times,
+		.until_ns = zn_now_ns() + (HOLD_NS << times)};
+	__atomic_store_n(&n->held_pid, pid, __ATOMIC_RELAXED);
+	__atomic_store_n(&n->held_until_ns, h->until_ns, __ATOMIC_RELEASE);
+}
+
+uint32_t zn_naming_held(const struct zn_naming *n)
+{
+	uint64_t until_ns = __atomic_load_n(&n->held_until_ns, __ATOMIC_ACQUIRE);
+
+	return zn_now_ns() < until_ns ? __atomic_load_n(&n->held_pid, __ATOMIC_RELAXED) : 0;
+}
+
+static int ask_reader(struct zn_naming *n, uint32_t owner, uint32_t pid)
+{
+	int err;
+
+	if (zn_naming_waits(n, owner, zn_now_ns()))
+		return -EBUSY;
+	err = zn_reader_ask(&n->reader);
+	if (err == -ETIMEDOUT)
+		hold_owner(n, owner, pid);
+	return err;
+}
+
+int zn_naming_find(
+	struct zn_naming *n, const struct zn_naming_of *of, struct zn_python_process *to, char why[ZN_TEXT_MAX])
+{
+	struct page *page = n->reader.page;
+	int err;
+
+	why[0] = '\0';
+	if (!page)
+		return -EPIPE;
+	memset(page, 0, offsetof(struct page, frame));
+	page->request = FIND;
+	page->pid = of->pid;
+	page->id = of->id;
+	err = ask_reader(n, of->owner, of->pid);
+	if (err) {
+		snprintf(why, ZN_TEXT_MAX, "%s",
+			err == -EBUSY || err == -ETIMEDOUT
+				? "it, or another process of its user, holds up who reads its memory"
+				: "no process is there to read its memory");
+		return -EAGAIN;
+	}
+	*to = page->python;
+	snprintf(why, ZN_TEXT_MAX, "%.*s", ZN_TEXT_MAX - 1, page->why);
+	err = page->err;
+	return !err && !zn_python_known(to) ? -ENOTSUP : err;
+}
+
+int zn_naming_ask(
+	struct zn_naming *n, const struct zn_naming_of *of, const struct zn_python_process *p, const struct zn_stack *s)
+{
+	struct page *page = n->reader.page;
+	int err;
+
+	if (!page)
+		return -EPIPE;
+	page->request = NAME;
+	page->pid = of->pid;
+	page->id = of->id;
+	page->python = *p;
+	page->depth = s->depth < ZN_STACK_FRAMES ? s->depth : ZN_STACK_FRAMES;
+	memcpy(page->word, s->frame, sizeof(page->word));
+	err = ask_reader(n, of->owner, of->pid);
+	return err ? err : page->err;
+}
+
+/* What it says is taken as far as it fits: it read what is hostile. */
+struct zn_naming_frame zn_naming_frame(const struct zn_naming *n, uint32_t i)
+{
+	const struct page *page = n->reader.page;
+	const struct frame *f = &page->frame[i % ZN_STACK_FRAMES];
+	uint32_t name_len = f->name_len, file_len = f->file_len;
+
+	return (struct zn_naming_frame){.line = f->line,
+		.first = f->first,
+		.name = {f->name, name_len < NAME_BYTES ? name_len : NAME_BYTES},
+		.file = {f->file, file_len < FILE_BYTES ? file_len : FILE_BYTES}};
 }

@@ -323,29 +323,68 @@ void zn_object_load_families(struct zn_probe *p, uint64_t families)
 			pthread_join(l[i].thread, NULL);
 }
 
-/* The programs on libraries find the walker in a table. It has their kind, for the kernel lets no other one follow them. */
-static int stacks_load(struct zn_probe *p)
+/* Programs find the walker of their kind in a table, for the kernel lets no other one follow them. The clock's is attached to
+ * each thread by itself (clock.c). */
+static const struct {
+	const char *program;
+	enum zn_map table; /* ZN_MAP_COUNT: none */
+} walkers[ZN_WALKER_COUNT] = {
+	[ZN_WALKER_CALLS] = {"stacks_walk", ZN_MAP_WALKERS},
+	[ZN_WALKER_SLEEPS] = {"stacks_sleep", ZN_MAP_SLEEP_WALKERS},
+	[ZN_WALKER_CLOCK] = {"stacks_clock", ZN_MAP_COUNT},
+};
+
+static int walkers_keep(struct zn_probe *p, const struct bpf_object *o, uint32_t wanted)
+{
+	uint32_t first = 0;
+
+	for (int i = 0; i < ZN_WALKER_COUNT; i++) {
+		struct bpf_program *program = bpf_object__find_program_by_name(o, walkers[i].program);
+
+		if (!(wanted >> i & 1))
+			continue;
+		p->walker_fd[i] = zn_fd_keep(bpf_program__fd(program));
+		if (p->walker_fd[i] < 0 ||
+			(walkers[i].table != ZN_MAP_COUNT &&
+				bpf_map_update_elem(p->map_fd[walkers[i].table], &first, &p->walker_fd[i], BPF_ANY)))
+			return -errno;
+	}
+	return 0;
+}
+
+static int stacks_load(struct zn_probe *p, uint32_t wanted)
 {
 	struct bpf_object *o = zn_object_open(p, &zn_bpf_stacks);
-	struct bpf_program *walker;
-	uint32_t first = 0;
+	struct bpf_program *program;
 	int err;
 
 	if (!o)
 		return -errno;
-	walker = bpf_object__find_program_by_name(o, "stacks_walk");
-	err = walker ? zn_bpf_map_share(p, o) : -EOPNOTSUPP;
+	program = bpf_object__find_program_by_name(o, walkers[ZN_WALKER_CALLS].program);
+	err = program ? zn_bpf_map_share(p, o) : -EOPNOTSUPP;
 	if (!err)
-		err = bpf_program__set_expected_attach_type(walker, ZN_TRACE_UPROBE_MULTI);
+		err = bpf_program__set_expected_attach_type(program, ZN_TRACE_UPROBE_MULTI);
+	for (int i = 0; i < ZN_WALKER_COUNT && !err; i++)
+		err = bpf_program__set_autoload(
+			bpf_object__find_program_by_name(o, walkers[i].program), wanted >> i & 1);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
-		p->walker_fd = zn_fd_keep(bpf_program__fd(walker));
-	if (!err &&
-		(p->walker_fd < 0 || bpf_map_update_elem(p->map_fd[ZN_MAP_WALKERS], &first, &p->walker_fd, BPF_ANY)))
-		err = -errno;
+		err = walkers_keep(p, o, wanted);
 	bpf_object__close(o);
 	return err;
+}
+
+/* A kernel before 6.1 refuses the clock, as it looks into tables that take their memory as they are used. */
+static int stacks_load_most(struct zn_probe *p)
+{
+	uint32_t calls = 1u << ZN_WALKER_CALLS, sleeps = 1u << ZN_WALKER_SLEEPS, clock = 1u << ZN_WALKER_CLOCK;
+	int err;
+
+	if (p->kernel.method[ZN_FAM_SCHED] == ZN_METHOD_NONE)
+		sleeps = 0;
+	err = stacks_load(p, calls | sleeps | clock);
+	return err && err != -EOPNOTSUPP ? stacks_load(p, calls | sleeps) : err;
 }
 
 void zn_object_load_stacks(struct zn_probe *p)
@@ -358,7 +397,7 @@ void zn_object_load_stacks(struct zn_probe *p)
 		any |= p->available[f];
 	if (!(p->families >> ZN_FAM_STACKS & 1))
 		return;
-	err = any ? stacks_load(p) : 0;
+	err = any ? stacks_load_most(p) : 0;
 	if (!any)
 		snprintf(k->why[ZN_FAM_STACKS], ZN_TEXT_MAX, "no family on libraries is there, whose calls it counts");
 	else if (err == -EOPNOTSUPP)

@@ -48,7 +48,8 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->map_fd, -1, sizeof(p->map_fd));
 	memset(p->exit, -1, sizeof(p->exit));
 	memset(p->job_on, -1, sizeof(p->job_on));
-	p->walker_fd = -1;
+	for (int i = 0; i < ZN_WALKER_COUNT; i++)
+		p->walker_fd[i] = -1;
 }
 
 static int refuse_open(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, int err)
@@ -173,7 +174,8 @@ void zn_probe_close(struct zn_probe *p)
 	zn_raw_close(p->exit, ZN_LEN(p->exit));
 	zn_raw_close(p->job_on, ZN_LEN(p->job_on));
 	zn_kernel_close(&p->kernel);
-	zn_fd_close(&p->walker_fd);
+	for (int i = 0; i < ZN_WALKER_COUNT; i++)
+		zn_fd_close(&p->walker_fd[i]);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
 		zn_fd_close(&p->entry_fd[f]);
 		zn_fd_close(&p->return_fd[f]);

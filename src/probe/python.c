@@ -179,6 +179,13 @@ static const struct zn_python_layout *layout_of(int minor)
 	return NULL;
 }
 
+bool zn_python_known(struct zn_python_process *p)
+{
+	p->memory = NOT_THERE;
+	p->layout = layout_of(p->minor);
+	return p->layout;
+}
+
 /* From 3.13 on an interpreter tells debuggers its own offsets: they must be those of the row. */
 static bool says_the_same(
 	const struct zn_python_process *p, const struct zn_python_layout *l, uint64_t runtime, char why[ZN_TEXT_MAX])

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * walker.c: takes what the kernel counts for stacks. Ten times a second a thread of its own looks for new processes with
- * Python, and has naming.c name the functions of new stacks while those can still be asked; each second it adds what was
- * counted to the tree of model/stacks.c. It reads the memory of processes, which these may hold up for as long as they like: then
- * stacks stand still, and nothing else does.
+ * walker.c: from stacks as the kernel has them to functions and lines. Ten times a second a thread of its own looks for new
+ * processes with Python, and names the functions of new stacks while those can still be asked; each second it takes what was
+ * added to the tree of model/stacks.c. What is in a process's memory another process reads for it (naming.c).
  *
  * A slot of the kernel's table is given back when nothing was added for a while, and at the latest after some seconds: then its
  * functions are looked up anew, for code that was freed may have become other code.
@@ -16,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <bpf/bpf.h>
 
 #define ROUND_MS    100
 #define REST_MS     1000 /* while no process is tracked */
@@ -30,6 +30,21 @@
 #define WALK_NS     1000 /* of a walk, as long as none was measured */
 #define STOP_S      5
 
+/* What is known of the process of a row. */
+struct process {
+	uint32_t id, pid, root, tries;
+	bool there;
+	uint8_t minor;
+	int error; /* of the last try */
+	uint64_t next_ns;
+	uint64_t launches, others, sleeps, walks, walk_ns; /* at the last round */
+	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
+	struct zn_stack_sum sampled[ZN_LEAF_COUNT], due[ZN_LEAF_COUNT]; /* in this tick: by stack; exactly */
+	struct zn_stack_sum told[ZN_LEAF_COUNT];                        /* since it was found */
+	struct zn_python_process python;
+	char why[96];
+};
+
 struct slot {
 	bool used, leaving;
 	uint32_t node;
@@ -39,6 +54,8 @@ struct slot {
 
 struct zn_walker {
 	struct zn_probe *probe;
+	struct zn_naming *naming;
+	struct zn_clocks clocks;
 	struct zn_stacks *stacks;
 	pthread_t thread;
 	bool running;
@@ -46,20 +63,19 @@ struct zn_walker {
 	struct zn_stack *table; /* of the kernel; NULL: no process had Python yet */
 	struct zn_python *row;
 	pthread_mutex_t lock; /* over what is shown of process[] */
-	struct zn_walked process[ZN_PROCS_MAX];
+	struct process process[ZN_PROCS_MAX];
 	struct slot slot[ZN_STACKS_MAX];
 	uint32_t used; /* slots */
 	uint64_t pending[ZN_STACKS_MAX / 64];
 	uint32_t generation;
 	uint64_t taken_ns, adapted_ns;
-	struct zn_naming naming;
 };
 
 static struct zn_walker the_walker; /* large, and there is one daemon in a process */
 
-uint64_t zn_walker_held_ns(struct zn_walker *w, uint32_t *pid)
+uint32_t zn_walker_held(struct zn_walker *w)
 {
-	return zn_naming_held_ns(&w->naming, pid);
+	return zn_naming_held(w->naming);
 }
 
 /* ---- Processes. ---- */
@@ -87,11 +103,20 @@ static bool tables_map(struct zn_walker *w)
 	return true;
 }
 
-static void root_open(struct zn_walker *w, struct zn_walked *p, uint32_t row, uint64_t now_ns)
+static bool row_lives(const struct zn_walker *w, uint32_t row, uint32_t id)
+{
+	return zn_clock_lives(&w->probe->arena, row, id);
+}
+
+static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
 {
 	const struct zn_proc *proc = &w->probe->arena.procs[row];
-	struct zn_stacks_root root = {
-		.pid = p->pid, .id = p->id, .owner = proc->owner, .job = proc->job, .minor = p->minor};
+	struct zn_stacks_root root = {.pid = p->pid,
+		.id = p->id,
+		.owner = proc->owner,
+		.job = proc->job,
+		.minor = p->minor,
+		.estimated = 1u << ZN_LEAF_CPU};
 
 	memcpy(root.comm, proc->comm, sizeof(root.comm));
 	zn_stacks_lock(w->stacks);
@@ -99,8 +124,10 @@ static void root_open(struct zn_walker *w, struct zn_walked *p, uint32_t row, ui
 	zn_stacks_unlock(w->stacks);
 }
 
+/* ---- Finding Python. ---- */
+
 /* BPF walks the process's stacks from here on. */
-static void row_open(struct zn_walker *w, struct zn_walked *p, uint32_t row)
+static void row_open(struct zn_walker *w, struct process *p, uint32_t row)
 {
 	struct zn_python *r = &w->row[row];
 
@@ -108,25 +135,20 @@ static void row_open(struct zn_walker *w, struct zn_walked *p, uint32_t row)
 	memset((char *)r + sizeof(r->id), 0, sizeof(*r) - sizeof(r->id));
 	memcpy((char *)r + sizeof(r->id), (char *)&p->python.row + sizeof(r->id), sizeof(*r) - sizeof(r->id));
 	r->every[ZN_EVERY_LAUNCH] = r->every[ZN_EVERY_OTHER] = 1;
+	r->every[ZN_EVERY_SLEEP] = w->probe->walker_fd[ZN_WALKER_SLEEPS] >= 0;
 	__atomic_store_n(&r->id, p->id, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&w->probe->arena.procs[row].calls, ZN_HAS_PYTHON, __ATOMIC_RELEASE);
 }
 
-static int python_find(struct zn_walker *w, struct zn_walked *p, uint32_t row, char why[ZN_TEXT_MAX])
+static int python_find(struct zn_walker *w, struct process *p, uint32_t row, char why[ZN_TEXT_MAX])
 {
-	int err;
+	struct zn_naming_of of = {.pid = p->pid, .id = p->id, .owner = w->probe->arena.procs[row].owner};
+	int err = zn_naming_find(w->naming, &of, &p->python, why);
 
-	zn_naming_begin(&w->naming, p->pid);
-	p->python.memory = zn_python_memory(p->pid);
-	err = p->python.memory < 0 ? p->python.memory : zn_python_find(p->pid, &p->python, why);
-	if (p->python.memory >= 0)
-		close(p->python.memory);
-	p->python.memory = -1;
-	zn_naming_end(&w->naming);
-	return !err && !zn_naming_lives(&w->probe->arena, row, p->id) ? -ESRCH : err;
+	return !err && !row_lives(w, row, p->id) ? -ESRCH : err;
 }
 
-static void python_try(struct zn_walker *w, struct zn_walked *p, uint32_t row, uint64_t now_ns)
+static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
 {
 	char why[ZN_TEXT_MAX] = "";
 	int err = python_find(w, p, row, why);
@@ -144,17 +166,19 @@ static void python_try(struct zn_walker *w, struct zn_walked *p, uint32_t row, u
 		return;
 	root_open(w, p, row, now_ns);
 	row_open(w, p, row);
+	zn_clocks_begin(&w->clocks, row, p->id, p->pid);
 	zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
 }
 
-static void missed_take(struct zn_walker *w, struct zn_walked *p, uint32_t row);
+static void missed_take(struct zn_walker *w, struct process *p, uint32_t row);
 
-static void process_end(struct zn_walker *w, struct zn_walked *p, uint32_t row, uint64_t now_ns)
+static void process_end(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
 {
 	struct zn_stacks_root *root;
 
 	if (p->there) {
 		zn_stacks_lock(w->stacks);
+		memset(p->sampled, 0, sizeof(p->sampled)); /* what is left is told as it was sampled */
 		missed_take(w, p, row);
 		root = zn_stacks_root_at(w->stacks, p->root);
 		if (root)
@@ -162,15 +186,16 @@ static void process_end(struct zn_walker *w, struct zn_walked *p, uint32_t row, 
 		zn_stacks_unlock(w->stacks);
 		__atomic_store_n(&w->row[row].id, 0, __ATOMIC_SEQ_CST);
 	}
+	zn_clocks_end(&w->clocks, row);
 	pthread_mutex_lock(&w->lock);
-	*p = (struct zn_walked){.python.memory = -1};
+	*p = (struct process){0};
 	pthread_mutex_unlock(&w->lock);
 }
 
-static void process_begin(struct zn_walker *w, struct zn_walked *p, uint32_t id, uint32_t pid)
+static void process_begin(struct zn_walker *w, struct process *p, uint32_t id, uint32_t pid)
 {
 	pthread_mutex_lock(&w->lock);
-	*p = (struct zn_walked){.id = id, .pid = pid, .root = ZN_STACKS_NO_ROOT, .python.memory = -1};
+	*p = (struct process){.id = id, .pid = pid, .root = ZN_STACKS_NO_ROOT};
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -182,7 +207,7 @@ static void rows_look(struct zn_walker *w, uint64_t now_ns)
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		uint32_t tgid = __atomic_load_n(&a->shared->row_tgid[row], __ATOMIC_ACQUIRE);
 		uint8_t mapped = __atomic_load_n(&a->proc_mapped[row / 8], __ATOMIC_ACQUIRE);
-		struct zn_walked *p = &w->process[row];
+		struct process *p = &w->process[row];
 		uint32_t id =
 			tgid && mapped >> (row % 8) & 1 ? __atomic_load_n(&a->procs[row].id, __ATOMIC_ACQUIRE) : 0;
 
@@ -192,14 +217,14 @@ static void rows_look(struct zn_walker *w, uint64_t now_ns)
 			continue;
 		if (!p->id)
 			process_begin(w, p, id, tgid);
-		if (!p->there && p->tries < TRIES && p->next_ns <= now_ns && zn_naming_lives(&w->probe->arena, row, id))
+		if (!p->there && p->tries < TRIES && p->next_ns <= now_ns && row_lives(w, row, id))
 			python_try(w, p, row, now_ns);
 	}
 }
 
 uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char why[ZN_TEXT_MAX])
 {
-	struct zn_walked *p = &w->process[row];
+	struct process *p = &w->process[row];
 	uint8_t minor = 0;
 
 	why[0] = '\0';
@@ -210,6 +235,16 @@ uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char wh
 		snprintf(why, ZN_TEXT_MAX, "%s", p->why);
 	pthread_mutex_unlock(&w->lock);
 	return minor;
+}
+
+void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX])
+{
+	why[0] = '\0';
+	pthread_mutex_lock(&w->lock);
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (w->process[row].id == id)
+			zn_clocks_why(&w->clocks, row, why);
+	pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- How often is walked. ---- */
@@ -225,28 +260,40 @@ static uint32_t every_of(uint32_t before, uint64_t calls, uint64_t walk_ns)
 	return every < 1 ? 1 : every > EVERY_MOST ? EVERY_MOST : (uint32_t)every;
 }
 
-static uint64_t calls_of(const struct zn_python *r)
+static uint64_t count_of(const struct zn_python *r, int from, int to)
 {
 	uint64_t sum = 0;
 
-	for (int leaf = 0; leaf < ZN_LEAF_COUNT; leaf++)
+	for (int leaf = from; leaf <= to; leaf++)
 		sum += r->all[leaf].count;
 	return sum;
 }
 
-static void estimate_mark(struct zn_walker *w, const struct zn_walked *p, const struct zn_python *r)
+/* A power of two, by its logarithm and 1: a sleeper keeps it in few bits. */
+static uint32_t sleep_every(uint32_t before, uint64_t sleeps, uint64_t walk_ns)
 {
-	uint32_t launch = 1u << ZN_LEAF_LAUNCH, all = (1u << ZN_LEAF_COUNT) - 1;
+	uint32_t every = every_of(before ? 1u << (before - 1) : 1, sleeps, walk_ns), log = 0;
+
+	while (1u << log < every)
+		log++;
+	return log + 1;
+}
+
+static void estimate_mark(struct zn_walker *w, const struct process *p, const struct zn_python *r)
+{
+	uint32_t launch = 1u << ZN_LEAF_LAUNCH, sleeps = ((1u << ZN_LEAF_COUNT) - 1) & ~((1u << ZN_LEAF_DATA) - 1);
+	uint32_t others = ((1u << ZN_LEAF_CPU) - 1) & ~launch, estimated = 0;
 	struct zn_stacks_root *root;
 
-	if (r->every[ZN_EVERY_LAUNCH] == 1 && r->every[ZN_EVERY_OTHER] == 1)
+	estimated |= r->every[ZN_EVERY_LAUNCH] > 1 ? launch : 0;
+	estimated |= r->every[ZN_EVERY_OTHER] > 1 ? others : 0;
+	estimated |= r->every[ZN_EVERY_SLEEP] > 1 ? sleeps : 0;
+	if (!estimated)
 		return;
 	zn_stacks_lock(w->stacks);
 	root = zn_stacks_root_at(w->stacks, p->root);
-	if (root && r->every[ZN_EVERY_LAUNCH] > 1)
-		root->estimated |= launch;
-	if (root && r->every[ZN_EVERY_OTHER] > 1)
-		root->estimated |= all & ~launch;
+	if (root)
+		root->estimated |= estimated;
 	zn_stacks_unlock(w->stacks);
 }
 
@@ -259,20 +306,25 @@ static uint64_t per_round(uint64_t calls, uint64_t elapsed_ns)
 static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
-		struct zn_walked *p = &w->process[row];
+		struct process *p = &w->process[row];
 		struct zn_python *r = w->row ? &w->row[row] : NULL;
-		uint64_t launches, others, walks, walk_ns;
+		uint64_t launches, others, sleeps, walks, walk_ns;
 
 		if (!p->there || !r)
 			continue;
 		launches = r->all[ZN_LEAF_LAUNCH].count;
-		others = calls_of(r) - launches;
+		others = count_of(r, ZN_LEAF_LAUNCH + 1, ZN_LEAF_CPU - 1);
+		sleeps = count_of(r, ZN_LEAF_DATA, ZN_LEAF_OTHER);
 		walks = r->walks - p->walks;
 		walk_ns = walks ? (r->walk_ns - p->walk_ns) / walks : WALK_NS;
 		r->every[ZN_EVERY_LAUNCH] =
 			every_of(r->every[ZN_EVERY_LAUNCH], per_round(launches - p->launches, elapsed_ns), walk_ns);
 		r->every[ZN_EVERY_OTHER] =
 			every_of(r->every[ZN_EVERY_OTHER], per_round(others - p->others, elapsed_ns), walk_ns);
+		if (r->every[ZN_EVERY_SLEEP])
+			r->every[ZN_EVERY_SLEEP] = sleep_every(
+				r->every[ZN_EVERY_SLEEP], per_round(sleeps - p->sleeps, elapsed_ns), walk_ns);
+		p->sleeps = sleeps;
 		p->launches = launches;
 		p->others = others;
 		p->walks += walks;
@@ -281,12 +333,102 @@ static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 	}
 }
 
+/* ---- Names and lines. ---- */
+
+static uint32_t function_put(struct zn_walker *w, struct process *p, struct zn_str name, struct zn_str file, int first)
+{
+	uint32_t function;
+
+	zn_stacks_lock(w->stacks);
+	function = zn_stacks_function(w->stacks, p->root, name, file, first);
+	zn_stacks_unlock(w->stacks);
+	return function;
+}
+
+static uint32_t function_word(struct zn_walker *w, struct process *p, const char *word)
+{
+	return function_put(w, p, zn_str_of(word), zn_str_of(""), 0);
+}
+
+static void node_add(struct zn_walker *w, struct process *p, uint32_t function, int line, uint32_t *node)
+{
+	zn_stacks_lock(w->stacks);
+	*node = zn_stacks_node(w->stacks, p->root, *node, function, line);
+	zn_stacks_unlock(w->stacks);
+}
+
+static void frame_add(struct zn_walker *w, struct process *p, uint32_t i, uint32_t *node)
+{
+	struct zn_naming_frame f = zn_naming_frame(w->naming, i);
+	uint32_t function;
+
+	function =
+		f.line == ZN_PYCODE_GONE ? function_word(w, p, "(gone)") : function_put(w, p, f.name, f.file, f.first);
+	node_add(w, p, function, f.line, node);
+}
+
+/* Whether a stack's memory is still that of the process, or of a worker of it. Then it is that while it is read, as the number of
+ * a process that ends meanwhile is not given to another one at once. */
+static bool memory_is_of(const struct zn_walker *w, const struct process *p, uint32_t row, uint32_t pid)
+{
+	struct zn_loader_worker worker;
+
+	if (pid == p->pid)
+		return row_lives(w, row, p->id);
+	return bpf_map_lookup_elem(w->probe->map_fd[ZN_MAP_WORKERS], &pid, &worker) == 0 && worker.id == p->id;
+}
+
+/* From the outermost function to the innermost one. */
+static void frames_add(struct zn_walker *w, struct process *p, uint32_t row, const struct zn_stack *s, uint32_t *node)
+{
+	uint32_t depth = s->depth < ZN_STACK_FRAMES ? s->depth : ZN_STACK_FRAMES;
+	struct zn_naming_of of = {.pid = s->pid, .id = p->id, .owner = s->owner};
+	int err = -ESRCH;
+
+	if (depth && memory_is_of(w, p, row, s->pid))
+		err = zn_naming_ask(w->naming, &of, &p->python, s);
+	if (s->flags & ZN_STACK_DEEPER)
+		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, node);
+	if (!depth)
+		return;
+	if (err == -EBUSY || err == -ETIMEDOUT || err == -EAGAIN || err == -EPIPE)
+		node_add(w, p, function_word(w, p, "(not read)"), ZN_PYCODE_GONE, node);
+	for (uint32_t i = depth; i-- && !err;)
+		frame_add(w, p, i, node);
+	if (err == -ESRCH || err == -ENOENT)
+		node_add(w, p, function_word(w, p, "(gone)"), ZN_PYCODE_GONE, node);
+}
+
+/* And then the thread that called for it. */
+static uint32_t node_of(struct zn_walker *w, struct process *p, uint32_t row, const struct zn_stack *s)
+{
+	uint32_t node = ZN_STACKS_NO_NODE;
+	char thread[64];
+	struct zn_out o = {.at = thread, .cap = sizeof(thread)};
+
+	if (p->root == ZN_STACKS_NO_ROOT)
+		return node;
+	if (s->flags & ZN_STACK_WORKER)
+		node_add(w, p, function_word(w, p, "[worker]"), ZN_PYCODE_GONE, &node);
+	frames_add(w, p, row, s, &node);
+	if (s->flags & ZN_STACK_THREAD) {
+		zn_out_text(&o, "[thread ");
+		zn_pycode_text(&o, (const uint8_t *)s->comm, strnlen(s->comm, sizeof(s->comm)), 1);
+		zn_out_text(&o, "]");
+		node_add(w, p, function_put(w, p, (struct zn_str){thread, o.len}, zn_str_of(""), 0), ZN_PYCODE_GONE,
+			&node);
+	} else if (!s->depth) {
+		node_add(w, p, function_word(w, p, "(no function)"), ZN_PYCODE_GONE, &node);
+	}
+	return node;
+}
+
 /* ---- Slots. ---- */
 
 static void slot_new(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 {
 	struct zn_stack *s = &w->table[at];
-	struct zn_walked *p = &w->process[s->row % ZN_PROCS_MAX];
+	struct process *p = &w->process[s->row % ZN_PROCS_MAX];
 	struct slot *slot = &w->slot[at];
 
 	if (slot->used)
@@ -294,7 +436,7 @@ static void slot_new(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 	*slot = (struct slot){.used = true, .node = ZN_STACKS_NO_NODE, .hash = s->hash, .changed_ns = now_ns};
 	w->used++;
 	if (p->id == s->id)
-		slot->node = zn_naming_node(&w->naming, p, s->row % ZN_PROCS_MAX, s);
+		slot->node = node_of(w, p, s->row % ZN_PROCS_MAX, s);
 }
 
 static void slots_new(struct zn_walker *w, uint64_t now_ns)
@@ -316,25 +458,58 @@ static void slots_new(struct zn_walker *w, uint64_t now_ns)
 				w->pending[i] |= bits & -bits;
 		}
 	}
-	zn_naming_close(&w->naming);
+}
+
+static void sum_more(struct zn_stack_sum *to, struct zn_stack_sum more)
+{
+	to->count += more.count;
+	to->value += more.value;
+}
+
+static struct zn_stack_sum slot_more(const struct zn_walker *w, uint32_t at, int leaf)
+{
+	const struct zn_stack_sum *now = &w->table[at].leaf[leaf], *last = &w->slot[at].last[leaf];
+
+	return (struct zn_stack_sum){__atomic_load_n(&now->count, __ATOMIC_RELAXED) - last->count,
+		__atomic_load_n(&now->value, __ATOMIC_RELAXED) - last->value};
+}
+
+static struct process *slot_process(struct zn_walker *w, uint32_t at)
+{
+	struct process *p = &w->process[w->table[at].row % ZN_PROCS_MAX];
+
+	return p->id == w->table[at].id ? p : NULL;
+}
+
+/* Of what was sampled, as much as makes the sum of all stacks what it is known to be. */
+static void scale_more(struct zn_walker *w, struct process *p, int leaf, struct zn_stack_sum *more)
+{
+	const struct zn_stacks_root *root = p ? zn_stacks_root_at(w->stacks, p->root) : NULL;
+
+	if (!root)
+		return;
+	if (root->estimated >> leaf & 1 && p->sampled[leaf].count) {
+		more->count = zn_stacks_scale(more->count, p->sampled[leaf].count, p->due[leaf].count);
+		more->value = zn_stacks_scale(more->value, p->sampled[leaf].value, p->due[leaf].value);
+	}
+	sum_more(&p->told[leaf], *more);
 }
 
 /* What came since it was last looked at. */
 static bool slot_take(struct zn_walker *w, uint32_t at)
 {
+	struct process *p = slot_process(w, at);
 	struct slot *slot = &w->slot[at];
 	bool any = false;
 
 	for (int leaf = 0; leaf < ZN_LEAF_COUNT; leaf++) {
-		struct zn_stack_sum *now = &w->table[at].leaf[leaf], *last = &slot->last[leaf], more;
+		struct zn_stack_sum more = slot_more(w, at, leaf);
 
-		more.count = __atomic_load_n(&now->count, __ATOMIC_RELAXED) - last->count;
-		more.value = __atomic_load_n(&now->value, __ATOMIC_RELAXED) - last->value;
 		if (!more.count && !more.value)
 			continue;
 		any = true;
-		last->count += more.count;
-		last->value += more.value;
+		sum_more(&slot->last[leaf], more);
+		scale_more(w, p, leaf, &more);
 		zn_stacks_add(w->stacks, slot->node, leaf, &more);
 	}
 	return any;
@@ -361,7 +536,9 @@ static void slot_look(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 	uint64_t idle_ns = w->used > ZN_STACKS_MAX / 3 ? TAKE_NS : IDLE_NS, hash = slot->hash;
 
 	if (slot->leaving) {
-		if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) == 0)
+		/* a sleeper of a process that has ended adds no more, and lets go no more */
+		if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) == 0 ||
+			(now_ns - slot->changed_ns > 2 * AGE_NS && !row_lives(w, s->row % ZN_PROCS_MAX, s->id)))
 			slot_free(w, at);
 		return;
 	}
@@ -375,45 +552,90 @@ static void slot_look(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 
 /* ---- What was not walked. ---- */
 
-static void missed_add(
-	struct zn_walker *w, struct zn_walked *p, const char *word, int leaf, const struct zn_stack_sum *more)
+static void word_add(
+	struct zn_walker *w, struct process *p, const char *word, int leaf, const struct zn_stack_sum *more)
 {
 	uint32_t function = zn_stacks_function(w->stacks, p->root, zn_str_of(word), zn_str_of(""), 0);
 
-	zn_stacks_add(
-		w->stacks, zn_stacks_node(w->stacks, p->root, ZN_STACKS_NO_NODE, function, ZN_PYCODE_GONE), leaf, more);
+	if (more->count || more->value)
+		zn_stacks_add(w->stacks,
+			zn_stacks_node(w->stacks, p->root, ZN_STACKS_NO_NODE, function, ZN_PYCODE_GONE), leaf, more);
+}
+
+static struct zn_stack_sum missed_more(
+	const struct zn_walker *w, const struct process *p, uint32_t row, int why, int leaf)
+{
+	const struct zn_stack_sum *now = &w->row[row].missed[why][leaf], *last = &p->missed[why][leaf];
+
+	return (struct zn_stack_sum){now->count - last->count, now->value - last->value};
+}
+
+/* What the samples say too little about: many short ones were passed over, and none was sampled for a while. */
+static void rest_take(struct zn_walker *w, struct process *p, int leaf)
+{
+	const struct zn_stack_sum *all = &p->due[leaf], *some = &p->sampled[leaf];
+	struct zn_stack_sum rest = {all->count - zn_stacks_scale(some->count, some->count, all->count),
+		all->value - zn_stacks_scale(some->value, some->value, all->value)};
+
+	if (!some->count || !(zn_stacks_root_at(w->stacks, p->root)->estimated >> leaf & 1))
+		return;
+	sum_more(&p->told[leaf], rest);
+	word_add(w, p, "(not looked at)", leaf, &rest);
 }
 
 /* With the lock of stacks held. */
-static void missed_take(struct zn_walker *w, struct zn_walked *p, uint32_t row)
+static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 {
 	static const char *const word[ZN_MISSED_COUNT] = {"(unreadable)", "(no room)"};
 	struct zn_stacks_root *root = zn_stacks_root_at(w->stacks, p->root);
-	struct zn_python *r = &w->row[row];
 
 	for (int leaf = 0; leaf < ZN_LEAF_COUNT && root; leaf++) {
-		root->all[leaf] = r->all[leaf];
+		root->all[leaf] = w->row[row].all[leaf];
 		for (int why = 0; why < ZN_MISSED_COUNT; why++) {
-			struct zn_stack_sum now = r->missed[why][leaf], *last = &p->missed[why][leaf];
-			struct zn_stack_sum more = {now.count - last->count, now.value - last->value};
+			struct zn_stack_sum more = missed_more(w, p, row, why, leaf);
 
-			*last = now;
-			if (more.count)
-				missed_add(w, p, word[why], leaf, &more);
+			sum_more(&p->missed[why][leaf], more);
+			scale_more(w, p, leaf, &more);
+			word_add(w, p, word[why], leaf, &more);
 		}
+		rest_take(w, p, leaf);
+	}
+}
+
+/* What was sampled since the last tick, and what there was, of each process and cause. */
+static void samples_count(struct zn_walker *w)
+{
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
+		struct process *p = &w->process[row];
+
+		for (int leaf = 0; leaf < ZN_LEAF_COUNT && p->there; leaf++) {
+			struct zn_stack_sum all = w->row[row].all[leaf], *told = &p->told[leaf];
+
+			p->due[leaf].count = all.count > told->count ? all.count - told->count : 0;
+			p->due[leaf].value = all.value > told->value ? all.value - told->value : 0;
+			p->sampled[leaf] = (struct zn_stack_sum){0};
+			for (int why = 0; why < ZN_MISSED_COUNT; why++)
+				sum_more(&p->sampled[leaf], missed_more(w, p, row, why, leaf));
+		}
+	}
+	for (uint32_t at = 0; at < ZN_STACKS_MAX && w->used; at++) {
+		struct process *p = w->slot[at].used ? slot_process(w, at) : NULL;
+
+		for (int leaf = 0; leaf < ZN_LEAF_COUNT && p; leaf++)
+			sum_more(&p->sampled[leaf], slot_more(w, at, leaf));
 	}
 }
 
 static void rows_take(struct zn_walker *w)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
-		struct zn_walked *p = &w->process[row];
+		struct process *p = &w->process[row];
 		struct zn_stacks_root *root = p->there ? zn_stacks_root_at(w->stacks, p->root) : NULL;
 
 		if (!root)
 			continue;
 		missed_take(w, p, row);
-		if (zn_naming_lives(&w->probe->arena, row, p->id))
+		if (row_lives(w, row, p->id))
 			root->job = w->probe->arena.procs[row].job;
 	}
 }
@@ -427,13 +649,13 @@ static void follow_nodes(struct zn_walker *w)
 	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++)
 		if (w->slot[at].used)
 			w->slot[at].node = zn_stacks_moved(w->stacks, w->slot[at].node);
-	zn_naming_forget(&w->naming);
 }
 
 static void take_sums(struct zn_walker *w, uint64_t now_ns)
 {
 	w->taken_ns = now_ns;
 	zn_stacks_lock(w->stacks);
+	samples_count(w);
 	for (uint32_t at = 0; at < ZN_STACKS_MAX && w->used; at++)
 		if (w->slot[at].used)
 			slot_look(w, at, now_ns);
@@ -451,6 +673,7 @@ static void round_run(struct zn_walker *w)
 	uint64_t now_ns = zn_now_ns();
 
 	rows_look(w, now_ns);
+	zn_clocks_look(&w->clocks, now_ns);
 	zn_stacks_lock(w->stacks);
 	follow_nodes(w); /* a new process may have made room */
 	zn_stacks_unlock(w->stacks);
@@ -490,13 +713,14 @@ void zn_walker_wake(struct zn_walker *w)
 	eventfd_write(w->wake_fd, 1);
 }
 
-int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks)
+int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming)
 {
 	struct zn_walker *w = &the_walker;
 
 	w->probe = probe;
 	w->stacks = stacks;
-	zn_naming_open(&w->naming, &probe->arena, stacks);
+	w->naming = naming;
+	zn_clocks_init(&w->clocks, probe);
 	pthread_mutex_init(&w->lock, NULL);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -520,17 +744,17 @@ void zn_walker_close(struct zn_walker *w)
 		return;
 	if (w->running) {
 		eventfd_write(w->stop_fd, 1);
+		zn_reader_hang_up(&w->naming->reader);
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec += STOP_S;
 		if (pthread_timedjoin_np(w->thread, NULL, &until)) {
 			zn_log(ZN_WARN,
-				"stacks: process %u does not let its memory be read; leaving without waiting for it",
-				w->naming.reading_pid);
+				"stacks: a process does not let its memory be read; leaving without waiting for it");
 			_exit(EXIT_SUCCESS); /* the kernel takes the probes away */
 		}
 	}
 	w->running = false;
-	zn_naming_close(&w->naming);
+	zn_clocks_close(&w->clocks);
 	if (w->table) {
 		munmap(w->table, sizeof(*w->table) * ZN_STACKS_MAX);
 		munmap(w->row, sizeof(*w->row) * ZN_PROCS_MAX);

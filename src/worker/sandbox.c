@@ -113,6 +113,35 @@ static const int sender_allowed[] = {
 };
 /* clang-format on */
 
+/* What the reader of users' memory uses, besides openat() to read and mmap() of what is not run. */
+static const int reader_allowed[] = {
+	SYS_recvfrom,
+	SYS_sendto,
+	SYS_setitimer,
+	SYS_read,
+	SYS_pread64,
+	SYS_lseek,
+	SYS_close,
+	SYS_fstat,
+	SYS_newfstatat,
+	SYS_readlinkat,
+	SYS_getdents64,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_brk,
+	SYS_write,
+	SYS_writev,
+	SYS_clock_gettime,
+	SYS_gettimeofday,
+	SYS_rt_sigreturn,
+	SYS_restart_syscall,
+	SYS_exit_group,
+#ifdef __x86_64__
+	SYS_stat,
+	SYS_readlink,
+#endif
+};
+
 /* The tables and programs are there: they are read, written and attached. Nothing is loaded, made, pinned, or
  * fetched by a number or a name. */
 static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,
@@ -178,6 +207,10 @@ static const struct check checks[] = {
 #endif
 };
 static const struct check writer_checks[] = {CHECK_OF(SYS_openat, 2, ALL_BITS_OF, making)};
+static const struct check reader_checks[] = {
+	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
+	CHECK_OF(SYS_mmap, 2, NO_BIT_OF, executable),
+};
 static const struct check sender_checks[] = {
 	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
 	CHECK_OF(SYS_socket, 0, ONE_OF, domains),
@@ -484,5 +517,20 @@ int zn_sandbox_sender(const int *folder, size_t count)
 	if (err)
 		return err;
 	build_filter(sender_checks, ZN_LEN(sender_checks), sender_allowed, ZN_LEN(sender_allowed));
+	return install_filter(0);
+}
+
+int zn_sandbox_reader(void)
+{
+	struct __user_cap_data_struct want[2] = {{0}};
+	int err;
+
+	for (size_t i = 0; i < ZN_LEN(kept); i++)
+		if (kept[i] != CAP_BPF && kept[i] != CAP_PERFMON)
+			want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
+	err = keep_capabilities(want);
+	if (err)
+		return err;
+	build_filter(reader_checks, ZN_LEN(reader_checks), reader_allowed, ZN_LEN(reader_allowed));
 	return install_filter(0);
 }

@@ -45,11 +45,11 @@ def containers():
 class Stacks(Process):
     """The program of tests/fake/stacks.py; it waits until its Python is known."""
 
-    def __init__(self, what, *more, program=sys.executable, root=None):
+    def __init__(self, what, *more, program=sys.executable, root=None, before=()):
         argv = [program, PROGRAM, CUDA] if not root else ["chroot", root, f"/usr/bin/python{os.path.basename(root)}", "/tmp/stacks.py",
                                                           "/tmp/libcuda.so.1"]
         self.library = os.path.join(root, "tmp", "libcuda.so.1") if root else CUDA
-        super().__init__([*argv, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=application_env(None))
+        super().__init__([*before, *argv, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=application_env(None))
         equal(self.process.stdout.readline(), "ready\n", "what the program says first")
 
     def known(self, d):
@@ -125,8 +125,8 @@ def stacks_are_cut_where_they_are_deep():
     equal(sum(got.values()), 3, "calls")
     for stack in got:
         frames = stack.split(";")
-        equal((frames[0], len(frames)), ("(deeper)", 101), "how much of it is kept")
-        check(any(w.split(";")[-100:] == frames[1:] for w in want), f"the rest of it: {frames[-3:]}")
+        equal((frames[0], len(frames)), ("(deeper)", 97), "how much of it is kept")
+        check(any(w.split(";")[-96:] == frames[1:] for w in want), f"the rest of it: {frames[-3:]}")
 
 
 @test
@@ -172,6 +172,39 @@ def stacks_are_sampled_within_their_budget():
     got = sum(folded(d, p.pid).values())
     check(abs(got - 200000) < 20000, f"launches by stack, estimated: {got} of 200000")
     check(d.json(f"/stacks?pid={p.pid}&cause=launch")["causes"][0]["estimated"], "it says that they are estimated")
+
+
+def time_under(sums, *functions):
+    """Seconds of the stacks that go through these functions, in this order."""
+    pattern = ".*;".join(re.escape(f) + r" \(" for f in functions)
+    return sum(ns for stack, ns in sums.items() if re.search(pattern, stack)) / 1e9
+
+
+@test
+def stacks_of_time_that_no_call_tells():
+    """Which line is on the CPU, by a clock of each thread and of each worker, and which one sleeps: as the program's clocks say. The
+    sums of all sleeps are those of the counters."""
+    d = live()
+    p = Stacks("where").known(d)
+    want = p.run()
+    time.sleep(2.5)
+    cpu, other, queue = (folded(d, p.pid, cause) for cause in ("cpu", "other", "runqueue"))
+    own = {stack: ns for stack, ns in cpu.items() if not stack.startswith("[worker];")}
+    worker = {stack: ns for stack, ns in cpu.items() if stack.startswith("[worker];<module> ")}
+    got = time_under(own, "where", "busy")
+    check(0.9 < got < 1.1, f"a second on the CPU: {got}: {cpu}")
+    got = time_under(worker, "where", "work_of_a_child", "busy")
+    check(0.85 < got < 1.15, f"a second of a worker's: {got}: {cpu}")
+    got = time_under(other, "where", "asleep") + sum(
+        ns for stack, ns in queue.items() if stack.startswith("<module>") and not re.search(r"(busy|launch) \(", stack)) / 1e9
+    check(0.95 < got / (want["asleep"] / 1e6) < 1.05, f"40 sleeps, and 3000 short ones: {got} of {want['asleep']}: {other} {queue}")
+    metrics = d.metrics()
+    exact = metrics.one("zernel_offcpu_seconds_total", pid=str(p.pid), state="sleep")
+    got = time_under({s: ns for s, ns in other.items() if not s.startswith("[worker];")}, "where", "asleep") + time_under(other, "launch")
+    check(0.97 < got / exact < 1.03, f"sleeps by stack: {got} of {exact}: {other}")
+    causes = {c["cause"]: c for c in d.json(f"/stacks?pid={p.pid}")["causes"]}
+    check(causes["cpu"]["estimated"] and causes["cpu"]["counts"] == "samples", f"what is said of the clock: {causes['cpu']}")
+    equal(metrics.lost(), {}, "losses")
 
 
 @test
@@ -250,6 +283,22 @@ def stacks_as_readers_take_them():
             names = [found.group(2).strip(), *(s.strip() for s in lines[1:])]
             traces[";".join(re.sub(r" (\S+:\d+)$", r" (\1)", n) for n in reversed(names))] += int(found.group(1))
     equal({k: v for k, v in traces.items() if v}, dict(want), "stacks as pprof reads them")
+
+
+@test
+def stacks_of_memory_that_blocks():
+    """A process holds up whoever reads its memory: its user waits for names, and nobody else."""
+    d = live()
+    p = Stacks("hold").known(d)
+    p.run()
+    wait_until(lambda: f"process {p.pid} does not let" in d.json("/stacks")["why"], "that process being named", 20,
+               seen=lambda: d.json("/stacks"))
+    other = Stacks("short", before=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")).known(d)
+    want = other.run()
+    wait_until(lambda: folded(d, other.pid) == want, "the names of another user's", seen=lambda: folded(d, other.pid))
+    equal(sum(folded(d, p.pid).values()), 3, f"its own calls: {folded(d, p.pid)}")
+    check(all(s == "(not read)" for s in folded(d, p.pid)), f"they have no names: {folded(d, p.pid)}")
+    p.kill()
 
 
 @test

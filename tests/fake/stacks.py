@@ -254,15 +254,65 @@ def child():
     os.wait()
 
 
+def bare(n):
+    for _ in range(n):
+        lib.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+
+
+def hold():
+    """The path of a function lies in memory that nobody fills: whoever reads it waits."""
+    c, path = ctypes.CDLL(None, use_errno=True), "x" * (1 << 20)
+    made = type(bare)(bare.__code__.replace(co_filename=path), globals())
+    begin, end = (id(path) + 4096) & ~4095, (id(path) + sys.getsizeof(path) + 4095) & ~4095
+    fd = c.syscall(323, os.O_CLOEXEC)  # userfaultfd
+    api, range_ = (ctypes.c_uint64 * 3)(0xaa), (ctypes.c_uint64 * 4)(begin, end - begin, 1)
+    if fd < 0 or c.ioctl(fd, ctypes.c_ulong(0xc018aa3f), api) or c.ioctl(fd, ctypes.c_ulong(0xc020aa00), range_):
+        raise OSError(ctypes.get_errno(), "userfaultfd")
+    c.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), 4)
+    made(3)
+
+
 def fast():
     for _ in range(200000):
         lib.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None)
 
 
+def busy(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(50))
+
+
+def asleep(seconds):
+    return time.sleep(seconds)
+
+
+def work_of_a_child():
+    busy(1)
+
+
+def where():
+    """Time on the CPU and asleep, here and in a child, by the program's own clocks, in microseconds."""
+    launch()  # sleeps are told of threads that do
+    busy(1)
+    begin = time.monotonic()
+    for _ in range(40):
+        asleep(0.02)
+    for _ in range(3000):  # more of them than are looked at one by one
+        asleep(0.0001)
+    seen["asleep"] = int((time.monotonic() - begin) * 1e6)
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(1.5)  # the daemon sees new children each second
+        work_of_a_child()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
 print("ready", flush=True)
 while sys.stdin.readline() == "call\n":
     lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))  # hooked, and no cause of its own
-{"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child, "fast": fast,
+{"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child, "fast": fast, "where": where, "hold": hold,
  "short": lambda: short(3)}[sys.argv[2]]()
 print(json.dumps(seen), flush=True)
 if sys.argv[-1] != "leave":

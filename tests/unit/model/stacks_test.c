@@ -162,12 +162,25 @@ T(room_is_made)
 	CHECK_EQ(root_of(9, 0), old); /* its place is another one's */
 }
 
+static void samples_are_scaled(void)
+{
+	CHECK_EQ(zn_stacks_scale(10, 100, 100), 10);
+	CHECK_EQ(zn_stacks_scale(10, 100, 103), 10);
+	CHECK_EQ(zn_stacks_scale(100, 300, 150), 50);
+	CHECK_EQ(zn_stacks_scale(10, 100, 0), 0);
+	CHECK_EQ(zn_stacks_scale(10, 100, 399), 39);
+	CHECK_EQ(zn_stacks_scale(10, 100, 4000), 40); /* too little is known about the rest */
+	CHECK_EQ(zn_stacks_scale(0, 0, 5), 0);
+	CHECK_EQ(zn_stacks_scale(1ULL << 60, 1ULL << 61, 1ULL << 62), 1ULL << 61);
+}
+
 int main(void)
 {
 	RUN(equal_stacks_are_one_node);
 	RUN(the_last_seconds_are_shown);
 	RUN(nobody_takes_it_from_others);
 	RUN(room_is_made);
+	RUN(samples_are_scaled);
 	zn_stacks_close(stacks);
 	return t_end();
 }

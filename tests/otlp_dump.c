@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 	if (argc != 3 || simulate())
 		return 2;
 	zn_state_refresh(&view);
-	zn_metrics_text(&o, &view, false);
+	zn_metrics_text(&o, &view, false, 0);
 	write_file(argv[1], "metrics", &o);
 	for (;;) {
 		o = (struct zn_out){.at = bytes, .cap = strtoul(argv[2], NULL, 10)};

@@ -474,6 +474,24 @@ def flow(mount="/data", **more):
     return f
 
 
+def server(number, **more):
+    """An inference server, whose second route has answered nothing lately."""
+    of = lambda count, p50, p99: {"count": count, "p50_ms": p50, "p99_ms": p99}
+    recent = {"seconds": 40.0, "rate": 6.25, "requests": {"2xx": 240, "3xx": 0, "4xx": 0, "5xx": 10, "aborted": 3}, "error_ratio": 0.04,
+              "events": 9000, "duration": of(250, 1107.0, 1210.0), "first_event": of(250, 180.0, 2390.0), "event_gap": of(8000, 23.5, 34.5)}
+    quiet = {"seconds": 40.0, "rate": 0, "requests": {}, "error_ratio": None, "events": 0, "duration": of(0, None, None),
+             "first_event": of(0, None, None), "event_gap": of(0, None, None)}
+    s = {"pid": number, "comm": "vllm", "role": "front", "service": number, "port": 8000, "job_id": "",
+         "connections": {"http1": 7}, "held": {"first": 0, "later": 0}, "unread": {"count": 260, "p50_ms": 3.0, "p99_ms": 812.0, "sum_ms": 9.0},
+         "rtt": None, "step": None,
+         "routes": [{"route": "/v1/chat/completions", "requests": {}, "in_flight": 12, "events": 12345, "in_flight_s": 9.5, "duration": None,
+                     "first_event": None, "event_gap": None, "recent": recent},
+                    {"route": "other", "requests": {}, "in_flight": 0, "events": 0, "in_flight_s": 0, "duration": None,
+                     "first_event": None, "event_gap": None, "recent": quiet}]}
+    s.update(more)
+    return s
+
+
 STALLS = {"cpu": 0.5, "gpu": 0.25, "data": 0.125, "dist": 0.0, "io": 0.05, "runqueue": 0.05, "other": 0.025,
           "seconds": {"cpu": 1.5}, "says": "rank 3 waits for data 13 % of its time; its 4 loader workers are busy"}
 
@@ -495,7 +513,8 @@ def full():
               {"family": "vfs", "state": "unavailable", "why": "needs CAP_BPF", "libraries": []}]
     jobs = [job(4711 + i) for i in range(20)]
     flows = [flow("/mnt/%d" % i, read_bytes_per_s=i << 20) for i in range(1, 31)]
-    return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs, io=flows, why=WHY,
+    servers = [server(900 + i) for i in range(15)]
+    return snapshot(processes=rows, alerts=alerts, probes=probes, jobs=jobs, io=flows, why=WHY, servers=servers,
                     lost={"ringbuf": 0, "series": 17, "of_the_future": 3})
 
 
@@ -505,6 +524,7 @@ VIEWS = (
     (b"w", "waits", ["LOAD50", "runq"], r"1 proc1 +8\.00ms 12\.5ms 1\.50us 9\.25us +50% +25% +12% +0% +5% +5% +2%"),
     (b"s", "signals", ["SYS/L", "RUNQ99"], r"1 proc1 +12\.5 +891us +- +- +- +- +-"),
     (b"i", "I/O", ["MOUNT", "OPS/s", "SYNC99"], r"4711 +/mnt/30 +nfs4 +30\.0M +1\.00K +15 +450us 25\.5us +- +3"),
+    (b"r", "requests", ["ROUTE", "TTFT99", "DUR50"], r"900 +/v1/chat/compl\S* +12 +6\.2 +4% +180ms +2\.39s 34\.5ms +1\.11s +1\.21s"),
     (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
     (b"y", "why", ["job 4711"], r"next: look at process 7"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
@@ -568,7 +588,7 @@ def test_bars_of_impossible_shares():
 
 
 def test_views_scroll_to_their_ends():
-    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30.*\n.*ccc", b"i": "/mnt/1 ", b"b": "4730", b"a": "GPU 19 is nearly full",
+    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30.*\n.*ccc", b"i": "/mnt/1 ", b"r": "914 +other +0 +0 +- +- +- ", b"b": "4730", b"a": "GPU 19 is nearly full",
             b"h": "vfs: unavailable: needs CAP_BPF", b"t": "30 proc30"}
     with live(full()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, last in ends.items():
@@ -581,7 +601,7 @@ def test_empty_views():
     empty = snapshot(processes=[], jobs=[], alerts=[], why=[], probes=[], lost={})
     with live(empty) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, text in ((b"t", "no process has called a hooked library"), (b"n", "no process has called NCCL"),
-                          (b"i", "no file I/O has been counted"), (b"b", "no job is known"), (b"y", "nothing has launched work"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
+                          (b"i", "no file I/O has been counted"), (b"r", "no inference server is known"), (b"b", "no job is known"), (b"y", "nothing has launched work"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
                           (b"x", "nothing of losses")):
             t.press(key)
             t.wait_text(text)

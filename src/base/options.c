@@ -233,6 +233,14 @@ static bool set_stacks(const struct option *opt, void *field, const char *value)
 	return set_word(field, value, name, ZN_LEN(name));
 }
 
+static bool set_series(const struct option *opt, void *field, const char *value)
+{
+	static const char *const name[] = {"process", "job", "node"}; /* enum zn_series */
+
+	(void)opt;
+	return set_word(field, value, name, ZN_LEN(name));
+}
+
 static bool copy_text(char *field, const char *value)
 {
 	size_t len = strlen(value);
@@ -440,6 +448,8 @@ static const struct option options[] = {
 		"ask NCCL about jobs that hang; docs/WHY.md"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
+	{"series", set_series, AT(series), "WHICH", "process", "process, job or node", 0, 0, ANYWHERE,
+		"how fine /metrics and OTLP are"},
 	{"alerts", set_path, AT(alerts), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,
 		"further alert rules, docs/ALERTS.md; HUP rereads it"},
 	{"control", set_place, AT(control), "PATH", ZN_CONTROL_PATH, "an absolute path of up to 107 bytes, or none", 0,

@@ -8,7 +8,7 @@
 
 #define USAGE                                                                                                          \
 	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--cause launch|gpu|nccl|alloc|load]\n"     \
-	"                    [--seconds N] [--folded | --pprof | --json] [--token-file FILE]"
+	"                    [--seconds N] [--folded | --pprof | --speedscope | --json] [--token-file FILE]"
 #define TEXT_MAX  768
 #define PATH_MAX_ 256
 
@@ -134,9 +134,11 @@ static bool put_words(struct zn_term *t, struct zn_str answer)
 
 /* ---- The verb. ---- */
 
-enum form { WORDS, FOLDED, PPROF, JSON };
-static const char *const flags[] = {[FOLDED] = "--folded", [PPROF] = "--pprof", [JSON] = "--json"};
-static const char *const paths[] = {"/stacks", "/stacks/folded", "/debug/pprof/profile", "/stacks"};
+enum form { WORDS, FOLDED, PPROF, SPEEDSCOPE, JSON };
+static const char *const flags[] = {
+	[FOLDED] = "--folded", [PPROF] = "--pprof", [SPEEDSCOPE] = "--speedscope", [JSON] = "--json"};
+static const char *const paths[] = {
+	"/stacks", "/stacks/folded", "/debug/pprof/profile", "/stacks/speedscope", "/stacks"};
 
 struct arguments {
 	struct zn_client_args client;

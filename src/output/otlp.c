@@ -250,16 +250,18 @@ static void put_scope(struct zn_out *o)
 /* From the series *at on, until they end or one does not fit. *at: the metric's number, and the series' within it. */
 static void put_metrics(struct request *r, const struct zn_state *state, uint32_t *at)
 {
-	uint32_t row = *at >> OTLP_SERIES_BITS;
+	uint32_t row = *at >> OTLP_SERIES_BITS, collect = zn_metrics_series(state->options);
 	const struct zn_metric *m;
 	struct zn_walk w;
 
 	zn_walk_init(&w, state, put_series, r);
+	w.brief = zn_metrics_brief(collect);
 	r->skip = *at & ((1u << OTLP_SERIES_BITS) - 1);
 	for (; !r->stop && (m = zn_metrics_at(row)); row += !r->stop) {
 		r->seen = 0;
 		r->open = false;
-		zn_walk_metric(&w, m);
+		if (zn_metrics_collected(m, collect))
+			zn_walk_metric(&w, m);
 		if (r->open) {
 			zn_protobuf_close(r->out, r->data);
 			zn_protobuf_close(r->out, r->metric);

@@ -228,3 +228,46 @@ int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN
 		"the query has a parameter that is too long or not well-formed; it may be pid, job, seconds or cause");
 	return -EINVAL;
 }
+
+/* ---- What is asked of metrics. ---- */
+
+static const char *const collects[ZN_COLLECT_COUNT] = {
+#define X(e, label) label,
+	ZN_COLLECTS(X)
+#undef X
+};
+
+static int bad_collect(const char *what, char why[ZN_TEXT_MAX])
+{
+	size_t at = (size_t)snprintf(why, ZN_TEXT_MAX, "%s; it may be collect[]=", what);
+
+	for (uint32_t i = 0; i < ZN_COLLECT_COUNT; i++)
+		at += (size_t)snprintf(why + at, ZN_TEXT_MAX - at, "%s%s",
+			!i                                 ? ""
+				: i + 1 < ZN_COLLECT_COUNT ? ", "
+							   : " or ",
+			collects[i]);
+	return -EINVAL;
+}
+
+int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_MAX])
+{
+	char name[NAME_BYTES], value[VALUE_BYTES];
+	uint32_t i;
+	int got;
+
+	*collect = 0;
+	while ((got = zn_http_pair(&query, name, sizeof(name), value, sizeof(value))) > 0) {
+		if (strcmp(name, "collect[]")) {
+			if (!strncmp(name, "collect", 7) || !strncmp(name, "exclude", 7))
+				return bad_collect("unknown parameter", why);
+			continue;
+		}
+		for (i = 0; i < ZN_COLLECT_COUNT && strcmp(collects[i], value); i++)
+			;
+		if (i == ZN_COLLECT_COUNT)
+			return bad_collect("unknown value of collect[]", why);
+		*collect |= 1u << i;
+	}
+	return got ? bad_collect("the query has a parameter that is too long or not well-formed", why) : 0;
+}

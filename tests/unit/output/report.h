@@ -260,6 +260,7 @@ static const char exact[] =
 	"\"labels\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000}],"
 	"\"label_changes\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000},"
 	"{\"key\":\"phase\",\"value\":\"\",\"pid\":7,\"at_ms\":1709165803000}],"
+	"\"lines\":[],"
 	"\"steps\":[{\"name\":\"batch\",\"start\":\"2024-02-29T00:16:40.005Z\",\"end\":null,\"memory_peak_bytes\":null,\"cpu_seconds\":null},"
 	"{\"name\":\"0123456789abcdef\",\"start\":\"2024-02-29T00:16:40.007Z\",\"end\":\"2024-02-29T00:16:41.234Z\","
 	"\"memory_peak_bytes\":52428800,\"cpu_seconds\":1.5}]}";

@@ -47,6 +47,9 @@ static const struct row {
 	{"job_stalled", ZN_SCENARIO_HANG,
 		ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT | 1ull << ZN_SCENARIO_STOPPED},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
+	{"requests_unusual", ZN_SCENARIO_SERVER, 0},
+	{"requests_failing", ZN_SCENARIO_SERVER, 0},
+	{"requests_unread", ZN_SCENARIO_SERVER, 0},
 };
 
 /* Seconds since the start at which alerts of a rule fired first and were resolved last; 0: never. */
@@ -113,6 +116,7 @@ static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
+static struct zn_latency *latency;
 static struct zn_xids xids;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
@@ -185,7 +189,7 @@ static void start(enum zn_scenario scenario)
 	causes.checkpoints = &checkpoints;
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
-		zn_history_open(&history) || zn_baselines_open(&baselines))
+		zn_history_open(&history) || zn_baselines_open(&baselines) || zn_latency_open(&latency))
 		abort();
 	jobs.activity = &activity;
 	alerts.changed = note;
@@ -195,6 +199,7 @@ static void start(enum zn_scenario scenario)
 		.jobs = &jobs,
 		.rates = &rates,
 		.history = history,
+		.latency = latency,
 		.baselines = baselines,
 		.xids = &xids,
 		.progress = &progress,
@@ -210,6 +215,7 @@ static void start(enum zn_scenario scenario)
 
 static void stop(void)
 {
+	zn_latency_close(latency);
 	zn_baselines_close(baselines);
 	zn_history_close(history);
 	zn_jobs_close(&jobs);
@@ -235,6 +241,7 @@ static void one_second(void)
 	zn_checkpoints_tick(&checkpoints, now);
 	zn_causes_tick(&causes, now);
 	zn_history_tick(history, &agg, now);
+	zn_latency_tick(latency, &sim.memory.arena, zn_history_steps(history), now);
 	zn_baselines_tick(baselines, view.agg, view.history, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
@@ -324,6 +331,7 @@ static const struct {
 	{ZN_SCENARIO_NODE_HANG_PEER, "all_wait", false},
 	{ZN_SCENARIO_NODE_SLOW, NULL, false},
 	{ZN_SCENARIO_NODE_SLOW_PEER, NULL, false},
+	{ZN_SCENARIO_SERVER, NULL, false},
 };
 
 /* Whether a job is said to be in this state. */

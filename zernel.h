@@ -2413,6 +2413,7 @@ static inline bool zn_str_is(struct zn_str s, const char *text)
 }
 bool zn_str_is_nocase(struct zn_str s, const char *text); /* of ASCII */
 bool zn_str_is_one_of(char c, const char *set);           /* NUL never is */
+uint64_t zn_str_hash(struct zn_str s);                    /* FNV-1a: who chooses the text can make two the same */
 int zn_str_hex_digit(char c);                             /* 0 to 15, or -1 */
 /* In place. In lists of mounts the kernel writes blanks and backslashes as a backslash and three octal digits. */
 void zn_str_unescape(char *text);
@@ -2427,6 +2428,9 @@ int zn_file_read(const char *path, char *to, size_t cap);
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 /* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
 void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
+/* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
+ * something else. */
+int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
 /* Calls visit with the names of a directory, until it returns false. opendir() allocates. */
 struct dirent64;
 void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to);

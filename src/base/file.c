@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* file.c: small files, read whole or by lines; the names in a directory. */
+/* file.c: small files, read whole or by lines; the names in a directory; sockets that were left. */
 #include <dirent.h> /* struct dirent64 */
 #include <errno.h>
 #include <fcntl.h>
@@ -89,6 +89,25 @@ void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), v
 			go_on = visit(to, e);
 			at += e->d_reclen;
 		}
+}
+
+int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type)
+{
+	struct stat st;
+	int fd, err;
+
+	if (lstat(at->sun_path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	err = connect(fd, (const struct sockaddr *)at, len) ? errno : 0;
+	close(fd);
+	if (err == ENOENT)
+		return 0;
+	return err != ECONNREFUSED ? -EADDRINUSE : unlink(at->sun_path) ? -errno : 0;
 }
 
 uint64_t zn_file_mtime_ns(const struct stat *st)

@@ -129,13 +129,9 @@ static const struct zn_tree_process *tree_find(const struct zn_tree *t, uint32_t
 /* 0: none, or it has ended. */
 static uint32_t parent_of(const char *proc_root, uint32_t pid)
 {
-	char path[ZN_TEXT_MAX], text[512], *at;
-	unsigned parent = 0;
+	struct zn_procfs_stat s;
 
-	snprintf(path, sizeof(path), "%s/%u/stat", proc_root, pid);
-	zn_file_read(path, text, sizeof(text));
-	at = strrchr(text, ')'); /* the name before it may have any bytes */
-	return at && sscanf(at, ") %*c %u", &parent) == 1 ? parent : 0;
+	return zn_procfs_stat(proc_root, pid, &s) ? s.parent : 0;
 }
 
 static void process_visit_tree(struct zn_tree *t, uint32_t pid)

@@ -290,3 +290,12 @@ void zn_str_unescape(char *text)
 	}
 	*to = 0;
 }
+
+uint64_t zn_str_hash(struct zn_str s)
+{
+	uint64_t h = ZN_FNV_BASIS;
+
+	for (size_t i = 0; i < s.len; i++)
+		h = (h ^ (uint8_t)s.at[i]) * ZN_FNV_PRIME;
+	return h;
+}

@@ -85,15 +85,6 @@ static uint32_t hash_words(const uint32_t *word, size_t count)
 	return (uint32_t)h;
 }
 
-static uint32_t hash_bytes(const char *bytes, size_t len)
-{
-	uint32_t h = 2166136261u;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (uint8_t)bytes[i]) * 16777619u;
-	return h;
-}
-
 static uint32_t node_hash(const struct zn_stacks_node *n)
 {
 	return hash_words((const uint32_t[]){n->root, n->parent, n->function, (uint32_t)n->line}, 4);
@@ -116,7 +107,7 @@ static uint32_t sum_hash(const struct sum *s)
 
 static uint32_t text_hash(const struct zn_stacks *s, const struct text *t)
 {
-	return hash_bytes(s->bytes + t->at, t->len);
+	return (uint32_t)zn_str_hash((struct zn_str){s->bytes + t->at, t->len});
 }
 
 /* Enters the entry at an index, which is not there yet. */
@@ -272,7 +263,7 @@ static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
 
 static uint32_t text_put(struct zn_stacks *s, uint32_t owner, struct zn_str text)
 {
-	uint32_t hash = hash_bytes(text.at, text.len), need = text_blocks((uint32_t)text.len), taken = 0;
+	uint32_t hash = (uint32_t)zn_str_hash(text), need = text_blocks((uint32_t)text.len), taken = 0;
 
 	for (uint32_t at = hash;; at++) {
 		uint32_t i = s->text_place[at & (ZN_LEN(s->text_place) - 1)];

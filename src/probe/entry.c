@@ -453,15 +453,6 @@ struct zn_entry zn_entry_of(const uint8_t *code, size_t len, uint64_t room)
 
 #define PLACE_CODE 16 /* bytes from the place on that are one instruction at most */
 
-static uint64_t hash_of(const uint8_t *at, size_t len)
-{
-	uint64_t hash = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ at[i]) * 0x100000001b3;
-	return hash;
-}
-
 static uint8_t body[ZN_ENTRY_BODY + PLACE_CODE]; /* of the function at hand */
 
 struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol)
@@ -479,7 +470,7 @@ struct zn_place zn_place_of(int fd, const struct zn_elf_symbol *symbol)
 	place.entry = (uint64_t)n >= len ? zn_entry_of(body, len, symbol->room) : zn_entry_of(body, (size_t)n, 1);
 	place.offset += place.entry.at;
 	used = place.entry.at + PLACE_CODE;
-	place.hash = hash_of(body, (uint64_t)n < used ? (uint64_t)n : used);
+	place.hash = zn_str_hash((struct zn_str){(const char *)body, (uint64_t)n < used ? (uint64_t)n : used});
 	return place;
 }
 
@@ -487,5 +478,5 @@ bool zn_place_same(int fd, const struct zn_place *place)
 {
 	ssize_t n = pread(fd, body, place->entry.at + PLACE_CODE, (off_t)(place->offset - place->entry.at));
 
-	return n > 0 && hash_of(body, (size_t)n) == place->hash;
+	return n > 0 && zn_str_hash((struct zn_str){(const char *)body, (size_t)n}) == place->hash;
 }

@@ -50,25 +50,9 @@ bool zn_process_ended(uint32_t tgid)
  * gone. */
 uint64_t zn_start_ticks(int pid)
 {
-	char path[32], text[1024], *at;
-	unsigned long long ticks = 0;
-	ssize_t n;
-	int fd;
+	struct zn_procfs_stat s;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (at)
-		ticks = strtoull(at + 1, NULL, 10);
-	return ticks;
+	return zn_procfs_stat("/proc", (uint32_t)pid, &s) ? s.start_ticks : 0;
 }
 
 uint64_t zn_start_ns(int pid)

@@ -324,26 +324,6 @@ static int open_socket(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
- * something else. */
-static int clear_path(const struct sockaddr_un *at)
-{
-	struct stat st;
-	int fd, err;
-
-	if (lstat(at->sun_path, &st))
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode))
-		return -EEXIST;
-	if ((fd = open_socket()) < 0)
-		return fd;
-	err = connect(fd, (const struct sockaddr *)at, sizeof(*at)) ? errno : 0;
-	close(fd);
-	if (err == ENOENT)
-		return 0;
-	return err != ECONNREFUSED ? -EADDRINUSE : unlink(at->sun_path) ? -errno : 0;
-}
-
 /* The mode comes from the umask: by its name it could be changed only after somebody may have put another file
  * there. */
 static int listen_on(const struct sockaddr_un *at)
@@ -380,7 +360,7 @@ static int open_listener(struct zn_control *c, const char *path, char why[ZN_TEX
 
 	if (!err) {
 		strcpy(at.sun_path, path);
-		err = clear_path(&at);
+		err = zn_file_clear_socket(&at, sizeof(struct sockaddr_un), SOCK_SEQPACKET);
 	}
 	if (!err) {
 		c->io = (struct zn_io){listen_on(&at), listener_ready};

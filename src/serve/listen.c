@@ -145,27 +145,6 @@ static bool parse_address(struct zn_str text, uint16_t port, struct address *to)
 	return inet_pton(AF_INET, name, &to->v4.sin_addr) == 1;
 }
 
-/* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
- * something else. */
-static int clear_path(const struct address *a)
-{
-	struct stat st;
-	int fd, err;
-
-	if (lstat(a->local.sun_path, &st))
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode))
-		return -EEXIST;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	err = connect(fd, &a->any, a->len) ? errno : 0;
-	close(fd);
-	if (err == ENOENT)
-		return 0;
-	return err != ECONNREFUSED ? -EADDRINUSE : unlink(a->local.sun_path) ? -errno : 0;
-}
-
 /* Sets what must be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
 static bool prepare_socket(int fd, const struct address *a)
 {
@@ -278,7 +257,7 @@ static int add_local(struct zn_serve *s, struct zn_str path, char why[ZN_TEXT_MA
 			sizeof(a.local.sun_path) - 1, path.len > 128 ? 128 : (int)path.len, path.at);
 		return -EINVAL;
 	}
-	err = clear_path(&a);
+	err = zn_file_clear_socket(&a.local, a.len, SOCK_STREAM);
 	if (!err)
 		err = watch_socket(s, listen_on(&a), (struct zn_listener){.local = true});
 	if (err)

@@ -43,19 +43,9 @@ struct zn_spool {
 	char text[ZN_MESSAGE_BYTES + 1];
 };
 
-/* FNV-1a. Only root could make two messages collide. */
-static uint64_t hash_text(struct zn_str text)
-{
-	uint64_t h = 0xcbf29ce484222325ULL;
-
-	for (size_t i = 0; i < text.len; i++)
-		h = (h ^ (uint8_t)text.at[i]) * 0x100000001b3ULL;
-	return h;
-}
-
 bool zn_spool_taken(struct zn_spool *s, struct zn_str text)
 {
-	uint64_t h = hash_text(text);
+	uint64_t h = zn_str_hash(text);
 
 	if (!s)
 		return false;
@@ -197,27 +187,15 @@ static struct entry *next_entry(struct zn_spool *s, uint32_t from)
 	return &s->entry[from];
 }
 
-/* How long ago a process was started, in ms. False: there is none. /proc/PID/stat, field 22: ticks since boot, and the
- * command in field 2 may hold anything. */
+/* How long ago a process was started, in ms. False: there is none. */
 static bool is_born(const char *pid, uint64_t now_ms, uint64_t *ago_ms)
 {
+	struct zn_procfs_stat s;
 	uint64_t born_ms;
-	char path[64], text[1024], *at;
-	ssize_t len;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%.10s/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[len > 0 ? len : 0] = '\0';
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (!at)
+	if (!zn_procfs_stat("/proc", (uint32_t)strtoul(pid, NULL, 10), &s))
 		return false;
-	born_ms = strtoull(at, NULL, 10) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	born_ms = s.start_ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
 	*ago_ms = born_ms < now_ms ? now_ms - born_ms : 0;
 	return true;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,6 +147,35 @@ T(names)
 	}
 }
 
+static struct sockaddr_un at = {.sun_family = AF_UNIX};
+
+static int bind_socket(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK_EQ(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+T(sockets_that_were_left)
+{
+	int fd;
+
+	strcpy(at.sun_path, path);
+	CHECK_EQ(zn_file_clear_socket(&at, sizeof(at), SOCK_STREAM), 0); /* there is none */
+	write_file("x", 1);
+	CHECK_EQ(zn_file_clear_socket(&at, sizeof(at), SOCK_STREAM), -EEXIST);
+	unlink(path);
+	fd = bind_socket();
+	CHECK_EQ(listen(fd, 1), 0);
+	CHECK_EQ(zn_file_clear_socket(&at, sizeof(at), SOCK_STREAM), -EADDRINUSE);
+	CHECK_EQ(zn_file_clear_socket(&at, sizeof(at), SOCK_SEQPACKET), -EADDRINUSE); /* of another kind: not ours */
+	CHECK_EQ(access(path, F_OK), 0);
+	close(fd);
+	CHECK_EQ(zn_file_clear_socket(&at, sizeof(at), SOCK_STREAM), 0);
+	CHECK(access(path, F_OK) != 0);
+}
+
 int main(void)
 {
 	if (!mkdtemp(folder))
@@ -156,6 +186,7 @@ int main(void)
 	RUN(lines);
 	RUN(long_lines);
 	RUN(names);
+	RUN(sockets_that_were_left);
 	rmdir(folder);
 	return t_end();
 }

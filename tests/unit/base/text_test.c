@@ -109,6 +109,14 @@ T(unescaped)
 	}
 }
 
+/* The vectors of the authors, http://www.isthe.com/chongo/tech/comp/fnv/ */
+T(hash)
+{
+	CHECK_EQ(zn_str_hash(S("")), 0xcbf29ce484222325ULL);
+	CHECK_EQ(zn_str_hash(S("a")), 0xaf63dc4c8601ec8cULL);
+	CHECK_EQ(zn_str_hash(S("foobar")), 0x85944171f73967e8ULL);
+}
+
 int main(void)
 {
 	RUN(cut);
@@ -117,5 +125,6 @@ int main(void)
 	RUN(compared);
 	RUN(characters);
 	RUN(unescaped);
+	RUN(hash);
 	return t_end();
 }

@@ -521,7 +521,7 @@ static void parent(uint32_t pid, uint32_t of)
 	snprintf(path, sizeof(path), "/proc/%u", pid);
 	make(path);
 	strcat(path, "/stat");
-	put(path, "%u (a ) b) S %u 1 1 0 -1 4194304", pid, of);
+	put(path, "%u (a ) b) S %u 1 1 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0", pid, of);
 }
 
 static void tree_begin(bool lists)

@@ -15,7 +15,7 @@
 	X(zn_request_route, ZN_ROUTE_COUNT)                                                                            \
 	X(zn_request_code, ZN_OUTCOME_COUNT)                                                                           \
 	X(zn_request_protocol, ZN_PROTOCOL_COUNT)                                                                      \
-	X(zn_server_role, ZN_ROLE_BOTH + 1)                                                                            \
+	X(zn_server_role, ZN_ROLE_GPU + 1)                                                                             \
 	X(zn_outbound_label, ZN_TO_COUNT)                                                                              \
 	X(zn_sent_label, ZN_SENT_COUNT)
 

@@ -18,7 +18,7 @@
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs
- *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
+ *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
  *            report flight report_text notify self
@@ -812,6 +812,8 @@ struct zn_shared {
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
 	__u64 stacks_new[ZN_STACKS_MAX / 64]; /* slots of stacks that were taken since the daemon looked, a bit each */
+	__u16 stack_thread
+		[ZN_THREAD_CACHE]; /* by where a kernel stack is: the place of its thread in the thread cache */
 };
 #define ZN_PID_TRACKED         1u
 #define ZN_PID_WORKER          0x10000u
@@ -821,7 +823,7 @@ _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8,
+			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -887,10 +889,13 @@ struct zn_thread {
 	__u8 held;               /* ZN_HELD_*: what its owner holds of the quotas for it */
 	__u8 pad;
 	__u32 owner;
+	__u64 stack; /* says which kernel stack it runs on, see zn_stack_of(); 0: not known */
+	__u32 tgid;
+	__u32 pad2;
 	struct zn_frame frame[ZN_FRAMES];
 };
 #define ZN_THREAD_STATE_NONE 0xffffu /* its time is not followed */
-_Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
+_Static_assert(sizeof(struct zn_thread) == 64 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
 /* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
 struct zn_sched_entry {
@@ -2169,20 +2174,16 @@ enum zn_scenario {
 #undef X
 		ZN_SCENARIO_COUNT
 };
-#define ZN_CYCLE_MIN_S 10
-#define ZN_CYCLE_MAX_S 86400
 
-#define ZN_TABLE_CPUS_MAX 8192 /* NR_CPUS of any distribution's kernel */
-#define ZN_LISTEN_MAX     8
-#define ZN_CONTROL_PATH   "/run/zernel/control.sock"
-#define ZN_REPORT_PATH    "/var/lib/zernel/jobs"
-#define ZN_KMSG_PATH      "/dev/kmsg"
-#define ZN_TEXT_MAX       256
-#define ZN_TOKEN_MAX      128 /* characters */
-#define ZN_URLS_MAX       4   /* Alertmanagers */
-#define ZN_URLS_TEXT_MAX  (ZN_URLS_MAX * ZN_TEXT_MAX)
+#define ZN_LISTEN_MAX    8
+#define ZN_CONTROL_PATH  "/run/zernel/control.sock"
+#define ZN_TEXT_MAX      256
+#define ZN_TOKEN_MAX     128 /* characters */
+#define ZN_URLS_MAX      4   /* Alertmanagers */
+#define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
 /* Which libraries besides the system's own are hooked: libraries.c. */
 enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
+enum zn_series { ZN_SERIES_PROCESS, ZN_SERIES_JOB, ZN_SERIES_NODE };
 struct zn_options {
 	bool simulate;
 	bool check;
@@ -2203,6 +2204,7 @@ struct zn_options {
 	uint64_t user_libraries;             /* enum zn_user_libraries */
 	uint64_t stacks;                     /* 1: calls are counted by their stack of Python functions */
 	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
+	uint64_t series;                     /* enum zn_series */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
 	uint64_t table_cpus;                 /* 0: as many as the machine may have */
 	uint64_t max_connections;
@@ -2292,6 +2294,8 @@ static inline bool zn_str_is(struct zn_str s, const char *text)
 bool zn_str_is_nocase(struct zn_str s, const char *text); /* of ASCII */
 bool zn_str_is_one_of(char c, const char *set);           /* NUL never is */
 int zn_str_hex_digit(char c);                             /* 0 to 15, or -1 */
+/* In place. In lists of mounts the kernel writes blanks and backslashes as a backslash and three octal digits. */
+void zn_str_unescape(char *text);
 
 /* ---- base/file.c (zn_file_): small files. ---- */
 
@@ -2303,6 +2307,9 @@ int zn_file_read(const char *path, char *to, size_t cap);
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 /* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
 void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
+/* Calls visit with the names of a directory, until it returns false. opendir() allocates. */
+struct dirent64;
+void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -2600,12 +2607,23 @@ struct zn_post {
 };
 void zn_post_head(struct zn_out *o, const struct zn_post *p);
 
+/* What the head of an answer says. */
+struct zn_reply_head {
+	int status;
+	int64_t length; /* of the body; -1: not said */
+	bool http10, chunked, coded, close, keep;
+	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
+};
+/* Reads a head, the empty line at its end included: 0, or -EBADMSG for what is no HTTP/1. */
+int zn_reply_head(struct zn_reply_head *to, struct zn_str head);
+bool zn_reply_keeps(const struct zn_reply_head *h); /* the connection can be used again */
+
 /* An answer that is coming in. */
 struct zn_reply {
-	int status;             /* 200 and up; 0: the head is not complete */
-	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
-	bool keep_alive;        /* the connection can be used again once it is done */
-	bool done;              /* all of it has come, or the rest is not wanted */
+	int status; /* 200 and up; 0: the head is not complete */
+	uint32_t retry_after_s;
+	bool keep_alive; /* the connection can be used again once it is done */
+	bool done;       /* all of it has come, or the rest is not wanted */
 	/* for codec/http_client.c only */
 	uint8_t interim;
 	size_t len;
@@ -2624,7 +2642,6 @@ uint64_t zn_retry_ms(unsigned failures, uint32_t retry_after_s, uint32_t random)
 
 /* Fields in the order of the calls; all are bounded by o, as everything that is written. A packed field is a nested one
  * whose elements are put one after the other. */
-#define ZN_PROTO_VARINT_MAX 10                                      /* bytes */
 void zn_protobuf_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
 void zn_protobuf_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
 void zn_protobuf_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
@@ -2810,7 +2827,7 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
 /* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
- * zn_request_route zn_request_code zn_request_protocol zn_server_role): label values. ---- */
+ * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
@@ -3005,9 +3022,8 @@ struct zn_gpus {
 	uint32_t nvidia;       /* how many of those are NVIDIA's; AMD's follow */
 	struct zn_quota quota; /* of names */
 };
-#define ZN_GPU_NAMES        8   /* that one user may give, unless he has MIG instances; root has no such limit */
-#define ZN_NVIDIA_MAJOR     195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
-#define ZN_NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
+#define ZN_GPU_NAMES    8   /* that one user may give, unless he has MIG instances; root has no such limit */
+#define ZN_NVIDIA_MAJOR 195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
 /* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
  * only looked up (O_PATH), for which nobody needs the right to use it. */
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
@@ -3280,11 +3296,6 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 /* By how much a counter has grown since it was last looked at; *seen follows it, but never goes back. */
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
-
-#ifdef ZN_IN_model
-/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
-uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
-#endif
 
 /* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
  * drivers. ---- */
@@ -3815,7 +3826,6 @@ uint64_t zn_history_end_ms(const struct zn_history *h); /* of the newest step, s
 #define ZN_BASELINES       13  /* signals */
 #define ZN_BASELINE_POINTS 120 /* values that the level is of: 10 minutes, if none is missing */
 #define ZN_BASELINE_WARM   36  /* values before the first score: 3 minutes */
-#define ZN_BASELINE_HOLD   2   /* steps without a value over which the last score stays */
 #define ZN_EXCURSIONS      8   /* that are remembered */
 #define ZN_ANOMALY_LIMIT   5   /* standard deviations; what is above it is shown, and is an excursion */
 #define ZN_SCORE_NONE      INT32_MIN
@@ -4399,16 +4409,7 @@ enum zn_outbound {
 #undef X
 		ZN_TO_COUNT
 };
-static inline const char *zn_outbound_label(enum zn_outbound to)
-{
-	static const char *const labels[] = {
-#define X(e, label) label,
-		ZN_OUTBOUNDS(X)
-#undef X
-	};
-
-	return labels[to];
-}
+const char *zn_outbound_label(enum zn_outbound to); /* of labels.c */
 /* What became of a request, and the label `result`: ok is 2xx; retried is no answer, no HTTP, or 408, 429, 5xx; refused is
  * another status: it is dropped, as it would be refused again; failed is dropped for newer ones after it was retried. */
 #define ZN_SENTS(X)                                                                                                    \
@@ -4422,16 +4423,7 @@ enum zn_sent {
 #undef X
 		ZN_SENT_COUNT
 };
-static inline const char *zn_sent_label(enum zn_sent s)
-{
-	static const char *const labels[] = {
-#define X(e, label) label,
-		ZN_SENTS(X)
-#undef X
-	};
-
-	return labels[s];
-}
+const char *zn_sent_label(enum zn_sent s); /* of labels.c */
 struct zn_destination_done {
 	uint64_t sent[ZN_SENT_COUNT];
 	uint64_t dropped; /* deliveries that were not taken: refused, or pushed out of the queue */
@@ -4559,7 +4551,6 @@ void zn_inquiry_close(struct zn_inquiry *q);
 /* ---- worker/sender.c (zn_sender_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
-#define ZN_DESTINATIONS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
 struct zn_sender {
 	struct zn_worker worker;
 	unsigned destinations[ZN_TO_COUNT];     /* destinations of each kind */
@@ -5456,8 +5447,7 @@ bool zn_find_by_events(const struct zn_find *f);
 
 /* ---- probe/python.c (zn_python_): finds CPython in a process, and reads what its functions are called. ---- */
 
-#define ZN_PYTHON_TEXT  512   /* characters of a name or a path */
-#define ZN_PYTHON_TABLE 65536 /* bytes of a function's table of lines */
+#define ZN_PYTHON_TEXT 512 /* characters of a name or a path */
 struct zn_python_layout;
 struct zn_python_process {
 	int memory; /* as zn_python_memory() opened it */
@@ -5628,7 +5618,6 @@ int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
 /* The spool, a folder that is root's alone beside the control socket (below /run, so that it goes with the jobs when
  * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that runs,
  * the message that it was started with, which stays until the job has ended. */
-#define ZN_SPOOL_NAME   "jobs.d"
 #define ZN_SPOOL_LEFT   "left-" /* then the time and the process id of who left it */
 #define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
 #define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
@@ -5640,7 +5629,8 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* job empty: the processes of none. episode: from 1 on. No job's id is so long that its report has such a name. */
 void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode);
 
-/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they
+ * are. ---- */
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16
@@ -5736,6 +5726,8 @@ struct zn_jobs {
 void zn_jobs_found(struct zn_jobs *j);
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+uint32_t zn_jobs_newest(
+	struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX]);      /* of each id the newest, by slot: how many */
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
 struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag);
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
@@ -5790,11 +5782,6 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
  * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
  * user runs. */
 int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
-
-#ifdef ZN_IN_job
-/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
-void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
-#endif
 
 /* ---- job/io.c (zn_io_sum_ zn_io_sums_): file I/O by job and mount. ---- */
 
@@ -5898,10 +5885,8 @@ bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job,
 
 /* ---- job/suspicion.c (zn_suspicion_): jobs that seem to hang, and what NCCL's RAS service says of them. ---- */
 
-#define ZN_SUSPICIONS_MAX     16
-#define ZN_SUSPICION_NS       (5 * ZN_NS_PER_S)  /* that ranks wait before anybody is asked */
-#define ZN_SUSPICION_QUIET_NS (60 * ZN_NS_PER_S) /* without suspicion, after which the next one is another episode */
-#define ZN_SUSPICION_TEXT     448
+#define ZN_SUSPICIONS_MAX 16
+#define ZN_SUSPICION_TEXT 448
 enum zn_suspicion_state { ZN_SUSPICION_NONE, ZN_SUSPICION_RAISED, ZN_SUSPICION_ASKED, ZN_SUSPICION_OVER };
 struct zn_suspicion {
 	enum zn_suspicion_state state;
@@ -6310,7 +6295,8 @@ typedef void zn_metric_rows(struct zn_walk *w); /* yields all series of a metric
 struct zn_metric {
 	const char *name;
 	enum zn_metric_type type;
-	bool twin; /* a summary whose durations are a histogram too, by a name of its own */
+	bool twin;       /* a summary whose durations are a histogram too, by a name of its own */
+	uint8_t collect; /* enum zn_collect; 0: as its labels say */
 	const char *labels;
 	zn_metric_rows *emit;
 	const void *arg; /* of emit */
@@ -6328,6 +6314,7 @@ struct zn_walk {
 	struct zn_out digits;                           /* the numbers among its labels, in bytes */
 	char bytes[128];                                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
 	bool jobs_listed, jobs_summed, hashes_compared; /* what rows keep from one metric to the next is there */
+	bool brief;                                     /* figures that are 0 and may be left out are */
 };
 void zn_walk_init(
 	struct zn_walk *w, const struct zn_state *state, void (*visit)(void *to, const struct zn_sample *s), void *to);
@@ -6427,8 +6414,16 @@ struct zn_metric_job_gpu {
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
+	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
 	zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
+#endif
+
+/* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node. ---- */
+
+#ifdef ZN_IN_output
+/* The arg of counts is a struct zn_metric_counts. */
+zn_metric_rows zn_metrics_node_counts, zn_metrics_node_nccl_bytes;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
@@ -6489,21 +6484,46 @@ void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name); /* what a summar
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
 
+/* What may be collected: --series and collect[]. node: of the node and its GPUs. job: of jobs, without details. process: of
+ * processes. detail: what no dashboard, alert or rule of this project asks for, zeros, and both forms of durations. */
+#define ZN_COLLECTS(X) X(NODE, "node") X(JOB, "job") X(PROCESS, "process") X(DETAIL, "detail")
+enum zn_collect_bit {
+#define X(e, label) ZN_COLLECT_BIT_##e,
+	ZN_COLLECTS(X)
+#undef X
+		ZN_COLLECT_COUNT
+};
+enum zn_collect {
+#define X(e, label) ZN_COLLECT_##e = 1 << ZN_COLLECT_BIT_##e,
+	ZN_COLLECTS(X)
+#undef X
+		ZN_COLLECT_ALL = (1 << ZN_COLLECT_COUNT) - 1,
+	ZN_COLLECT_QUANTILES = 1 << ZN_COLLECT_COUNT, /* of a metric: its brief form is the summary, not the twin */
+};
+uint32_t zn_metrics_series(const struct zn_options *options); /* --series, as a set of the above; NULL: all */
+static inline bool zn_metrics_brief(uint32_t collect)
+{
+	return !(collect & (ZN_COLLECT_PROCESS | ZN_COLLECT_DETAIL));
+}
+/* Whether a metric belongs to the set; of one with a twin, which of the two are shown. */
+bool zn_metrics_collected(const struct zn_metric *m, uint32_t collect);
+bool zn_metrics_summary(const struct zn_metric *m, uint32_t collect);
+bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect);
+
 /* ---- output/metrics_text.c (zn_metrics_text): /metrics as text. ---- */
 
-void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics);
+/* collect: enum zn_collect; 0: as --series says. */
+void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics, uint32_t collect);
 
 /* ---- output/metrics_protobuf.c (zn_metrics_proto): /metrics in Protocol Buffers. ---- */
 
 /* Prometheus' MetricFamily messages (io.prometheus.client), each behind its length. A twin histogram has its classic
  * buckets and native ones. */
-void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *state, uint32_t collect);
 
 /* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
 
 #ifdef ZN_IN_output
-#define ZN_OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
-#define ZN_OTLP_SERIES_BITS 20         /* of one metric, at most */
 /* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
  * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
  * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
@@ -6549,7 +6569,6 @@ void zn_labels_json(struct zn_json *j, const struct zn_annotation_group *g, bool
 
 /* ---- output/pprof.c (zn_pprof_): what calls did by stack, as profiles and as folded lines. ---- */
 
-#define ZN_PPROF_SECONDS 3600 /* that may be asked for */
 bool zn_pprof_wants(
 	const struct zn_state *state, const struct zn_stacks_query *q, uint32_t root); /* stacks are locked */
 void zn_pprof_profile(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
@@ -6906,6 +6925,9 @@ struct zn_filter {
 int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
 /* The same of ?pid=&job=&seconds=&cause=. */
 int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN_TEXT_MAX]);
+/* Which metrics are asked for, by collect[], as of enum zn_collect; 0: as --series says. Other parameters are nobody's
+ * business, but those that look like it. */
+int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_MAX]);
 
 /* ---- serve/buffer.c (zn_buffer_): the buffers that answers are rendered into. ---- */
 
@@ -6938,7 +6960,6 @@ void zn_buffer_put(struct zn_buffer *b);
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
 #define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 #define ZN_WRITE_PER_TURN (1 << 20)
-#define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
 
 struct zn_conn;
 struct zn_listener;
@@ -6996,13 +7017,10 @@ struct zn_conn {
 
 #ifdef ZN_IN_serve
 /* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
-#define ZN_LIMITS_MS   1000
-#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
-#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
-#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
-#define ZN_ANSWER_S    30 /* for a whole answer */
-#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
-#define ZN_DRAIN_BYTES (64 << 10) /* at most */
+#define ZN_LIMITS_MS 1000
+#define ZN_HEAD_S    10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_ANSWER_S  30 /* for a whole answer */
+#define ZN_DRAIN_S   2  /* for the client to close after our last byte; what it sends meanwhile is thrown away */
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body);
 void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
@@ -7033,12 +7051,9 @@ void zn_listen_close(struct zn_serve *s);
 
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
-#define ZN_VARIANTS_MAX     16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
-#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
-#define ZN_PUSH_PING_S      25 /* of silence: a ping */
-#define ZN_PUSH_SILENCE_S   60 /* closed */
-#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
-#define ZN_PUSH_MESSAGE_MAX 65536
+#define ZN_VARIANTS_MAX 16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_PUSH_FRAME_S 30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S  25 /* of silence: a ping */
 
 /* A snapshot as some WebSocket clients want it; those who want the same share it. */
 struct zn_variant {
@@ -7078,6 +7093,7 @@ struct zn_request_key {
 	enum zn_format format;
 	struct zn_filter filter;
 	struct zn_stacks_query stacks;
+	uint32_t collect;
 };
 struct zn_route {
 	const char *path;
@@ -7134,7 +7150,6 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_stat
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 
 /* ---- serve/control_verbs.c (zn_control_act): what is asked for on the control socket. ---- */
 
@@ -7223,11 +7238,11 @@ struct zn_client {
 	bool refused;         /* it was an answer of a daemon that says no */
 	char why[128];        /* of the last failure */
 };
-/* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
-bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer);
-/* The arguments that all client verbs take: [URL] [--token-file FILE]. */
+/* The arguments that all client verbs take: [URL] [--token-file FILE], and those that are about a job: [JOB | PID]. */
 struct zn_client_args {
 	const char *verb, *usage;
+	bool of_job;
+	const char *wanted;     /* a job or a process; NULL: all */
 	const char *url;        /* NULL: this node */
 	const char *token_file; /* NULL: that of ZERNEL_TOKEN_FILE, if it is set */
 };

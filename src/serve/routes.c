@@ -17,6 +17,7 @@
 #define ANY_HOST 2  /* under any name: a scrape's target may be an alias, and /health says little */
 #define PACKS    4  /* compressed for those who take that */
 #define NARROWS  8  /* takes ?job= and ?topics= */
+#define COLLECTS 64 /* takes ?collect[]= */
 #define STACKS   32 /* takes ?pid=, ?job=, ?seconds= and ?cause= */
 #define FRESH    16 /* what processes and files counted is added up before it */
 
@@ -108,9 +109,9 @@ static void get_metrics(struct zn_serve *s, const struct zn_request_key *key, st
 	if (!begin_answer(s, to, &o))
 		return;
 	if (key->format == ZN_FORMAT_PROTO)
-		zn_metrics_proto(&o, s->state);
+		zn_metrics_proto(&o, s->state, key->collect);
 	else
-		zn_metrics_text(&o, s->state, key->format == ZN_FORMAT_OPENMETRICS);
+		zn_metrics_text(&o, s->state, key->format == ZN_FORMAT_OPENMETRICS, key->collect);
 	finish_answer(s, to, &o, types[key->format]);
 }
 
@@ -244,7 +245,7 @@ static void get_profiles(struct zn_serve *s, const struct zn_request_key *key, s
 
 static const struct zn_route routes[] = {
 	{"/", get_page, OPEN | PACKS},
-	{"/metrics", get_metrics, ANY_HOST | PACKS | FRESH},
+	{"/metrics", get_metrics, ANY_HOST | PACKS | FRESH | COLLECTS},
 	{"/json", get_json, PACKS | NARROWS | FRESH},
 	{"/history", get_history, PACKS},
 	{"/alerts", get_alerts, PACKS},
@@ -299,8 +300,8 @@ static bool is_same_stacks(const struct zn_stacks_query *a, const struct zn_stac
 
 static bool same_key(const struct zn_request_key *a, const struct zn_request_key *b)
 {
-	return a->route == b->route && a->format == b->format && !memcmp(&a->filter, &b->filter, sizeof(a->filter)) &&
-		is_same_stacks(&a->stacks, &b->stacks);
+	return a->route == b->route && a->format == b->format && a->collect == b->collect &&
+		!memcmp(&a->filter, &b->filter, sizeof(a->filter)) && is_same_stacks(&a->stacks, &b->stacks);
 }
 
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
@@ -454,6 +455,8 @@ static int judge_request(struct zn_conn *c, const struct zn_http_req *req, struc
 	if (route->get == get_page && req->if_none_match.at && zn_http_etag_matches(req->if_none_match, zn_page_etag))
 		return 304;
 	if (route->flags & STACKS && zn_filter_stacks(&key->stacks, req->query, c->serve->why))
+		return 400;
+	if (route->flags & COLLECTS && zn_filter_collect(&key->collect, req->query, c->serve->why))
 		return 400;
 	if (route->flags & NARROWS && zn_filter_read(&key->filter, req->query, false, c->serve->why))
 		return 400;

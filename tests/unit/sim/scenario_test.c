@@ -9,6 +9,8 @@
 
 #include "zernel.h"
 #include "t.h"
+#include "no_cgroups.h"
+#include "no_libraries.h"
 
 #define HEALTHY_S 1300 /* as long as gpu_idle looks back and waits, and more */
 #define CYCLES    2    /* by then a scenario's alerts are resolved */
@@ -102,29 +104,6 @@ uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
 	(void)p, (void)i, (void)name;
 	return 0;
-}
-
-struct zn_libraries *zn_find_libraries(struct zn_find *f)
-{
-	(void)f;
-	return NULL;
-}
-
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
-{
-	(void)l, (void)to;
-	return false;
-}
-
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
-{
-	(void)l, (void)visit, (void)to;
-}
-
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
-{
-	(void)a, (void)slot, (void)path, (void)why;
-	return -1;
 }
 
 /* ---- A daemon that simulates. ---- */

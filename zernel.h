@@ -8,12 +8,12 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency
+ *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency serving
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
- *            system file_budget change mapped judge libraries scan mappings places services find
+ *            system file_budget change mapped judge libraries scan mappings places members services find
  *            python naming walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage annotations annotator
@@ -50,6 +50,8 @@
 #define ZN_SERVERS_MAX      256  /* processes whose requests are counted */
 #define ZN_REQUEST_MAX      4096 /* connections with requests of such processes */
 #define ZN_REQUEST_SERIES   512  /* pairs of such a process and a route */
+#define ZN_SERVICES_MAX     64   /* such processes that serve together */
+#define ZN_ENGINES_MAX      16   /* processes of one of these that use a GPU; a power of two */
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
@@ -698,6 +700,7 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(REQUEST, "request", "answers of servers whose request was not seen: a pipelined one, or one cut strangely")  \
 	X(CONNECTION_STATE, "connection_state", "connections of servers without a free entry: requests not counted")   \
 	X(ROUTE, "route", "pairs of a server and a route without a free entry: requests that were not counted")        \
+	X(SERVICE, "service", "services without a free entry, or with more engines than it has room for")              \
 	X(SERVER, "server",                                                                                            \
 		"servers that were not watched: too many, or their owner has his share; or sockets that listen beyond the limit")
 
@@ -736,7 +739,8 @@ enum zn_loss {
 	X(STACK, "stacks of Python functions", STACK)                                                                  \
 	X(SERVER, "servers whose requests are counted", SERVER)                                                        \
 	X(ROUTE, "routes of such servers", ROUTE)                                                                      \
-	X(REQUEST, "connections of such servers", CONNECTION_STATE)
+	X(REQUEST, "connections of such servers", CONNECTION_STATE)                                                    \
+	X(SERVICE, "services", SERVICE)
 enum zn_quota_table {
 #define X(e, label, loss) ZN_QUOTA_##e,
 	ZN_QUOTAS(X)
@@ -1345,18 +1349,100 @@ struct zn_server {
 	__u64 since_ns;
 	__u64 gone_ns; /* 0: it lives */
 	__u64 connections[ZN_PROTOCOL_COUNT];
-	__u64 held[2]; /* sends of which the kernel kept bytes back: of the first event, of a later one */
-	__u32 hist[2]; /* unread time, and the round trip at the end of a request */
-	__u32 refused; /* bits by route: it did not get one, and that was counted */
-	__u32 role;    /* enum zn_server_role */
-	__u32 service; /* the thread group id of its outermost server */
-	__u32 pad;
-	struct zn_job_ref job;        /* serial 0: none */
+	__u64 held[2];         /* sends of which the kernel kept bytes back: of the first event, of a later one */
+	__u32 hist[2];         /* unread time, and the round trip at the end of a request */
+	__u32 refused;         /* bits by route: it did not get one, and that was counted */
+	__u32 role;            /* enum zn_server_role */
+	__u32 service;         /* the thread group id of its outermost server */
+	__u32 begun;           /* requests */
+	struct zn_job_ref job; /* serial 0: none */
 	__u32 series[ZN_ROUTE_SLOTS]; /* index and 1 */
+	__u32 service_at;             /* index and 1 of struct zn_serving */
+	__u32 above;                  /* index and 1 of the server that hands it what it is asked; 0: none */
 };
-enum zn_server_role { ZN_ROLE_FRONT, ZN_ROLE_BOTH };
+enum zn_server_role { ZN_ROLE_FRONT, ZN_ROLE_BOTH, ZN_ROLE_GPU };
 enum zn_server_duration { ZN_SERVER_UNREAD, ZN_SERVER_RTT, ZN_SERVER_DURATIONS };
-_Static_assert(sizeof(struct zn_server) == 256, "padding");
+_Static_assert(sizeof(struct zn_server) == 264, "padding");
+
+/*
+ * What the engines of a service (its processes that use a GPU) do, of which requests have shares. Columns: name of the enum; key
+ * in JSON; decimals: 0 of a count, 9 of ns. The seven causes of stalls are in the order of enum zn_stall.
+ */
+#define ZN_WORKS(X)                                                                                                    \
+	X(LAUNCHES, "launches", 0)                                                                                     \
+	X(SYSCALLS, "system_calls", 0)                                                                                 \
+	X(SWITCHES, "context_switches", 0)                                                                             \
+	X(QUEUED, "runqueue_s", 9)                                                                                     \
+	X(IOCTL, "ioctl_s", 9)                                                                                         \
+	X(CPU, "cpu_s", 9)                                                                                             \
+	X(GPU, "gpu_s", 9)                                                                                             \
+	X(DATA, "data_s", 9)                                                                                           \
+	X(DIST, "dist_s", 9)                                                                                           \
+	X(IO, "io_s", 9)                                                                                               \
+	X(WAITS_CPU, "waits_cpu_s", 9)                                                                                 \
+	X(OTHER, "other_s", 9)
+enum zn_work {
+#define X(e, key, decimals) ZN_WORK_##e,
+	ZN_WORKS(X)
+#undef X
+		ZN_WORK_COUNT
+};
+#define ZN_WORK_STALL ZN_WORK_CPU
+_Static_assert(ZN_WORK_OTHER - ZN_WORK_STALL + 1 == ZN_STALL_COUNT, "each cause has its place");
+#define ZN_WORK_SLOTS 16 /* a power of two */
+#define ZN_SHARE_BITS 16 /* of a share, behind the point */
+
+/* A request that has ended. */
+#define ZN_SLOWEST 10
+struct zn_slow_request {
+	__u64 ns, end_ns;
+	__u64 first_ns; /* to the first event; 0: it had none */
+	__u64 unread_ns;
+	__u64 share[ZN_WORK_COUNT]; /* with ZN_SHARE_BITS behind the point */
+	__u32 tgid;                 /* of the server */
+	__u32 events;
+	__u16 route, code;
+	__u16 held;  /* events of which TCP kept bytes back */
+	__u16 exact; /* 1: it was alone from its begin to its end, so that the shares are its own */
+};
+_Static_assert(sizeof(struct zn_slow_request) == 144, "padding");
+
+/*
+ * Servers and engines that serve together. An engine works for all requests in flight at one time; a fair-share clock divides that:
+ * it grows by what was done over the number of requests in flight, whenever a request begins or ends, and a request's share is by how
+ * much it has grown from its begin to its end. So all shares add up to what was done while a request was in flight. Who cannot
+ * get the lock leaves that to the next one, which changes no sum. The daemon writes who belongs to it, with the lock held.
+ */
+struct zn_serving {
+	__u32 pid; /* of its outermost server; 0: free */
+	__u32 id;  /* unique as zn_proc.id */
+	__u32 owner;
+	__u32 lock;
+	__u32 engines;
+	__u32 begun; /* requests; of one that was alone it is the same at its end */
+	__s32 in_flight;
+	__u32 slow_count, slow_of;                         /* of slowest[], and which of the two is written to */
+	__u32 refused;                                     /* engines beyond the limit: that was counted */
+	__u32 row[ZN_ENGINES_MAX], row_id[ZN_ENGINES_MAX]; /* of struct zn_proc */
+	__u64 at_ns;                                       /* when the clock was brought up to date last */
+	__u64 serving_ns;
+	__u64 done, exact;          /* requests that ended, and those of them that were alone */
+	__u64 open_ns;              /* of those that ended: from the begin to the end */
+	__u64 clock[ZN_WORK_SLOTS]; /* with ZN_SHARE_BITS behind the point */
+	__u64 work[ZN_WORK_SLOTS];  /* while a request was in flight */
+	__u64 idle[ZN_WORK_SLOTS];  /* while none was */
+	__u64 given[ZN_WORK_SLOTS], given_part[ZN_WORK_SLOTS]; /* the sum of all shares, and what is behind its point */
+	__u64 seen[ZN_WORK_SLOTS], grown[ZN_WORK_SLOTS];       /* of one engine, of all: while the lock is held */
+	struct zn_slow_request slowest[2][ZN_SLOWEST];
+};
+_Static_assert(sizeof(struct zn_serving) == 3984, "padding");
+
+/* How far what an engine does was seen, by its row. */
+struct zn_engine {
+	__u32 id, pad;
+	__u64 last[ZN_WORK_SLOTS];
+};
+_Static_assert(sizeof(struct zn_engine) == 136, "padding");
 
 /*
  * A connection of a server, by the address of the kernel's struct sock. scan[] is the memory of the parser below: hashes of the
@@ -1381,11 +1467,19 @@ struct zn_request {
 	__u8 slashes;
 	__u8 asks_head; /* the request that begins has no answer with a body */
 	__u8 is_unix;
-	__u8 ends; /* so many bytes of the last chunk's line and what follows it were the last that were sent */
-	__u8 pad[5];
+	__u8 ends;   /* so many bytes of the last chunk's line and what follows it were the last that were sent */
+	__u8 nested; /* a server of the same service asks it: its requests are parts of others */
+	__u8 alone;  /* no other request was in flight when it began */
+	__u8 pad;
+	__u16 held;    /* events of which TCP kept bytes back */
+	__u32 service; /* index and 1 of the service that it has shares of; 0: none */
+	__u32 service_id, begun;
+	__u32 pad2;
+	__u64 unread_ns, first_event_ns;
+	__u64 share[ZN_WORK_COUNT]; /* the clock at its begin */
 };
 enum zn_request_state { ZN_REQUEST_IDLE, ZN_REQUEST_ASKED, ZN_REQUEST_BODY };
-_Static_assert(sizeof(struct zn_request) == 120, "padding");
+_Static_assert(sizeof(struct zn_request) == 248, "padding");
 
 /* Memory of a CPU for one send or receive: its first bytes. */
 #define ZN_REQUEST_BYTES 1024
@@ -1398,7 +1492,7 @@ struct zn_request_scratch {
 	__u8 last[8];                     /* the last bytes of a send */
 	__u8 bytes[2 * ZN_REQUEST_BYTES]; /* nothing reads the second half as a part of it */
 };
-_Static_assert(sizeof(struct zn_request_scratch) == 144 + 2 * ZN_REQUEST_BYTES, "padding");
+_Static_assert(sizeof(struct zn_request_scratch) == 272 + 2 * ZN_REQUEST_BYTES, "padding");
 
 /*
  * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers build
@@ -1854,6 +1948,11 @@ struct zn_mapping {
 };
 _Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping) == 32, "padding");
 
+/* A process has a Unix socket whose other end that one made. */
+struct zn_service_edge {
+	__u32 pid, peer;
+};
+
 /* Attach cookies: what a handler needs to know about the function it stands on. */
 #define ZN_COOKIE(shape, detail, first, family)                                                                        \
 	((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16 | (__u64)(family) << 24)
@@ -2006,6 +2105,8 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 	X(REQUEST_SERIES, request_series, MAPPED, ZN_REQUEST_SERIES, __u32, struct zn_request_series, OTHER, REQUESTS, \
 		NOT)                                                                                                   \
 	X(REQUESTS, requests, SPARSE, ZN_REQUEST_MAX, __u64, struct zn_request, OTHER, REQUESTS, NOT)                  \
+	X(SERVICES, services, MAPPED, ZN_SERVICES_MAX, __u32, struct zn_serving, OTHER, REQUESTS, NOT)                 \
+	X(ENGINES, engines, ARRAY, ZN_PROCS_MAX, __u32, struct zn_engine, OTHER, REQUESTS, NOT)                        \
 	X(ROUTES, routes, HASH, 2 * ZN_ROUTE_SLOTS, __u64, __u32, OTHER, ALL, NOT)                                     \
 	X(SCRATCH, scratch, PERCPU, 2, __u32, struct zn_request_scratch, OTHER, ALL, NOT)
 
@@ -3136,6 +3237,7 @@ struct zn_arena {
 	struct zn_coarse_hist *coarse;            /* ZN_IO_MAX; NULL: none */
 	struct zn_server *servers;                /* ZN_SERVERS_MAX; NULL: none */
 	struct zn_request_series *request_series; /* ZN_REQUEST_SERIES; NULL: none */
+	struct zn_serving *services;              /* ZN_SERVICES_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
 	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's to set. */
 	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
@@ -3989,12 +4091,15 @@ struct zn_stacks_usage {
 };
 void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes the lock itself */
 
-/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_series): servers whose requests are counted. ---- */
+/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_by zn_server_is zn_server_series): servers whose
+ * requests are counted. ---- */
 
 /* The key of a route for the map `routes`; OTHER has none. */
 uint64_t zn_request_route_key(enum zn_request_route route);
 /* The server of an index, or NULL; its series of a route, or NULL: it had no such request. */
 const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index);
+const struct zn_server *zn_server_by_id(const struct zn_arena *a, uint32_t id);
+bool zn_server_is(const struct zn_arena *a, uint32_t tgid);
 const struct zn_request_series *zn_server_series(
 	const struct zn_arena *a, const struct zn_server *server, enum zn_request_route route);
 /* The histogram, or NULL: it has none. */
@@ -4037,6 +4142,49 @@ const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, ui
 /* How unusual the newest step of a server is, as zn_baselines_score(); signal below ZN_LATENCY_SIGNALS. l may be NULL. */
 int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
 const char *zn_latency_signal(uint32_t signal);
+
+/* ---- model/serving.c (zn_serving_): services: servers and engines that serve together. ---- */
+
+/* What the finder says belongs together. root: index of the outermost server; above, engine[].root: index and 1; 0: none. */
+struct zn_joined {
+	struct {
+		uint32_t id, root, above;
+	} server[ZN_SERVERS_MAX];
+	struct {
+		uint32_t id, root;
+	} engine[ZN_PROCS_MAX]; /* by row */
+};
+#define ZN_SERVING_MARKS 6
+struct zn_serving_mark {
+	uint64_t at_ns, done, open_ns, work[ZN_WORK_SLOTS];
+};
+struct zn_serving_view { /* of the service of the same index */
+	bool leaves;
+	bool per_request;  /* what follows is known: over the last minute, in thousandths */
+	uint64_t requests; /* that ended in it */
+	uint64_t work[ZN_WORK_COUNT];
+	uint32_t marks;
+	struct zn_serving_mark mark[ZN_SERVING_MARKS];
+	uint64_t slow_ns; /* when the tick ended in which these did, the slowest first */
+	uint32_t slow_count;
+	struct zn_slow_request slow[ZN_SLOWEST];
+};
+struct zn_servings {
+	struct zn_arena *arena;
+	uint32_t refused; /* the last server that got no service */
+	bool again;       /* something was locked: join them once more */
+	struct zn_serving_view view[ZN_SERVICES_MAX];
+};
+void zn_serving_init(struct zn_servings *v, struct zn_arena *a);
+void zn_serving_join(struct zn_servings *v, const struct zn_joined *j);
+void zn_serving_tick(struct zn_servings *v, uint64_t now_ns);
+/* The service of an index, its process that uses a GPU; NULL: there is none. */
+const struct zn_serving *zn_serving_at(const struct zn_arena *a, uint32_t index);
+const struct zn_proc *zn_serving_engine(const struct zn_arena *a, const struct zn_serving *s, uint32_t i);
+const char *zn_serving_work_key(enum zn_work work);
+/* Whether this kernel, and the options, let it be counted. */
+bool zn_serving_measured(const struct zn_agg *a, enum zn_work work);
+int zn_serving_work_decimals(enum zn_work work);
 
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
@@ -5044,8 +5192,9 @@ static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
  * */
 
 struct zn_mappers {
-	int link_fd, query_fd; /* -1: this kernel has no such iterator (before 5.12) */
-	int own_fd;            /* over this process alone; -1: not before 6.1 */
+	int link_fd, query_fd;  /* -1: this kernel has no such iterator (before 5.12) */
+	int own_fd;             /* over this process alone; -1: not before 6.1 */
+	int peers_fd, asked_fd; /* over open files, and whose are looked at */
 };
 #define ZN_MAPPERS_MAX 64
 struct zn_mapper_list {
@@ -5065,6 +5214,11 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
+/* Whom processes are connected with over Unix sockets: asked() adds one of those that are looked at, or takes it out; peers()
+ * walks over all open files of the node, some 0.1 us each. */
+void zn_mappers_asked(const struct zn_mappers *m, uint32_t tgid, bool add);
+void zn_mappers_peers(
+	const struct zn_mappers *m, void (*visit)(void *to, const struct zn_service_edge *found), void *to);
 #endif
 
 /* ---- probe/system.c (zn_system_ zn_library_): which libraries are the system's own. ---- */
@@ -5233,6 +5387,7 @@ bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
 /* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
 void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
 struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
+const struct zn_mappers *zn_libraries_mappers(const struct zn_libraries *l);
 
 #ifdef ZN_IN_probe
 #define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
@@ -5378,25 +5533,35 @@ void zn_places_serve(
 	struct zn_places *s, uint64_t now_ns); /* on the finder's thread: looks at what was asked for of late */
 #endif
 
+/* ---- probe/members.c (zn_members_): which servers and processes that use a GPU are one service. ---- */
+
+struct zn_services;
+#ifdef ZN_IN_probe
+void zn_members_join(const struct zn_services *s, struct zn_joined *to);
+#endif
+
 /* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
 
 #define ZN_SERVICES_FOUND  64
 #define ZN_SERVICE_NAMES   4096  /* bytes of names of /proc at one time */
 #define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
 #define ZN_SERVICE_PARENTS 6
-struct zn_service_gpu { /* a tracked process, and what it is known by */
-	uint32_t id, pid, session;
+struct zn_service_member { /* a tracked process or a server, and what it is known by */
+	uint32_t id, pid, session, port, owner;
 	uint64_t pid_ns; /* of process ids; 0: the daemon's own */
 	struct zn_job_ref job;
 	uint32_t parent[ZN_SERVICE_PARENTS];
 };
+#define ZN_SERVICE_EDGES 1024
+#define ZN_SERVICE_PEERS 32 /* of one process */
 struct zn_service_socket {
 	uint64_t inode;
 	uint32_t port; /* 0: a Unix socket */
 };
 struct zn_services {
 	struct zn_probe *probe;
-	pthread_mutex_t *lock; /* over found[] and listens[] */
+	const struct zn_mappers *mappers;
+	pthread_mutex_t *lock; /* over found[], listens[] and joined */
 	struct zn_server found[ZN_SERVICES_FOUND];
 	uint32_t found_count;
 	uint32_t listens[ZN_SERVICES_FOUND], listens_count;
@@ -5406,12 +5571,20 @@ struct zn_services {
 	size_t at, have;
 	uint64_t swept_ns, own_namespace;
 	uint32_t gpu_count;
-	struct zn_service_gpu gpu[ZN_PROCS_MAX]; /* by row; id 0: none */
-	uint64_t network, read_ns;               /* whose sockets these are, and since when */
+	struct zn_service_member gpu[ZN_PROCS_MAX]; /* by row; id 0: none */
+	struct zn_service_member server[ZN_SERVERS_MAX];
+	uint32_t listed[ZN_SERVERS_MAX], server_count; /* those that there are */
+	struct zn_service_edge edge[ZN_SERVICE_EDGES]; /* who is at the other end of Unix sockets of gpu[] */
+	uint32_t edge_count, asked[ZN_PROCS_MAX];      /* whose sockets are looked at, by row */
+	uint64_t members;                              /* who there was when they were joined last, as a hash */
+	bool is_joined;                                /* joined has something new */
+	struct zn_joined joined;
+	uint64_t network, read_ns; /* whose sockets these are, and since when */
 	uint32_t socket_count;
 	struct zn_service_socket socket[ZN_SERVICE_SOCKETS];
 };
-void zn_services_init(struct zn_services *s, struct zn_probe *p, pthread_mutex_t *lock);
+void zn_services_init(
+	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock);
 void zn_services_close(struct zn_services *s);
 /* On the finder's thread: what processes were heard to listen, and a part of a look at all; not longer than until then. */
 void zn_services_run(struct zn_services *s, uint64_t until_ns);
@@ -5419,6 +5592,8 @@ bool zn_services_ended(uint32_t tgid); /* for zn_requests.ended */
 /* From any thread: a process listens; what was found since the last time. */
 void zn_services_listen(struct zn_services *s, uint32_t pid);
 void zn_services_take(struct zn_services *s, void (*found)(void *to, const struct zn_server *server), void *to);
+/* Who belongs together, if that has changed since the last time. */
+bool zn_services_joined(struct zn_services *s, struct zn_joined *to);
 
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
@@ -6442,7 +6617,7 @@ zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_t
 zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 #endif
 
-/* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_): what metrics of servers and their requests yield. ---- */
+/* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_ zn_metrics_serving_): what metrics of servers and their requests yield. ---- */
 
 void zn_metrics_request_done(struct zn_walk *w);
 void zn_metrics_request_number(struct zn_walk *w);    /* arg: offset of a field of struct zn_request_series */
@@ -6453,6 +6628,11 @@ void zn_metrics_server_durations(struct zn_walk *w); /* arg: enum zn_server_dura
 void zn_metrics_server_held(struct zn_walk *w);
 void zn_metrics_server_connections(struct zn_walk *w);
 void zn_metrics_server_info(struct zn_walk *w);
+void zn_metrics_serving_requests(struct zn_walk *w);
+void zn_metrics_serving_seconds(struct zn_walk *w);
+void zn_metrics_serving_stalls(struct zn_walk *w);
+void zn_metrics_serving_work(struct zn_walk *w);        /* arg: enum zn_work */
+void zn_metrics_serving_per_request(struct zn_walk *w); /* likewise */
 
 /* ---- output/metrics_self.c (zn_metrics_self_): what metrics of the daemon itself yield. ---- */
 
@@ -6827,6 +7007,7 @@ struct zn_state {
 	const struct zn_checkpoints *checkpoints;     /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */
 	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
+	const struct zn_servings *servings;           /* NULL: none (tests) */
 	struct zn_annotations *annotations;           /* NULL: none (tests) */
 	struct zn_io_sums *io_sums;                   /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
@@ -7611,6 +7792,8 @@ struct zn_daemon {
 	struct zn_causes causes;
 	struct zn_suspicions suspicions;
 	struct zn_requests requests;
+	struct zn_servings servings;
+	struct zn_joined joined;
 	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;

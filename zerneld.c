@@ -187,6 +187,7 @@ static void view_open(struct zn_daemon *d)
 	d->stopped.proc = d->causes.proc = d->ranks.proc;
 	d->causes.stopped = &d->stopped;
 	state->causes = &d->causes;
+	state->servings = &d->servings;
 	zn_startup_init(&d->startup, &d->agg, zn_now_ns());
 	d->causes.startup = &d->startup;
 	zn_checkpoints_init(&d->checkpoints, &d->agg);
@@ -250,6 +251,7 @@ static int live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
 	zn_requests_init(&d->requests, &d->probe.arena);
+	zn_serving_init(&d->servings, &d->probe.arena);
 	d->requests.ended = zn_services_ended;
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->state.probe = &d->probe;
@@ -295,6 +297,7 @@ static int sim_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
 		zn_agg_init(&d->agg, &d->sim.memory.arena);
 		zn_requests_init(&d->requests, &d->sim.memory.arena);
+		zn_serving_init(&d->servings, &d->sim.memory.arena);
 		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
 		d->sim_step.ready = on_sim_step;

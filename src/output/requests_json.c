@@ -155,6 +155,123 @@ bool zn_server_history(struct zn_json *j, const struct zn_state *state, uint32_t
 	return true;
 }
 
+/* ---- Of a service. ---- */
+
+static void put_work(struct zn_json *j, const struct zn_agg *agg, const char *key, const uint64_t *work, int more)
+{
+	zn_json_key_open(j, key, '{');
+	for (enum zn_work w = 0; w < ZN_WORK_COUNT; w++)
+		if (zn_serving_measured(agg, w))
+			zn_json_key_scaled(j, zn_serving_work_key(w), work[w], zn_serving_work_decimals(w) + more);
+	zn_json_close(j, '}');
+}
+
+/* Thousandths of a count, ns of a time. */
+static void put_share(struct zn_json *j, const struct zn_agg *agg, const struct zn_slow_request *r)
+{
+	zn_json_key_open(j, "share", '{');
+	for (enum zn_work w = 0; w < ZN_WORK_COUNT; w++) {
+		int decimals = zn_serving_work_decimals(w);
+		uint64_t more = decimals ? 1 : 1000;
+
+		if (zn_serving_measured(agg, w))
+			zn_json_key_scaled(j, zn_serving_work_key(w),
+				(uint64_t)(((__uint128_t)r->share[w] * more + (1 << (ZN_SHARE_BITS - 1))) >>
+					ZN_SHARE_BITS),
+				decimals ? decimals : 3);
+	}
+	zn_json_close(j, '}');
+}
+
+static void put_slow(struct zn_json *j, const struct zn_state *state, const struct zn_slow_request *r)
+{
+	uint64_t now_ns = state->tick_ns;
+
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "route", zn_request_route(r->route));
+	zn_json_key_text(j, "code", zn_request_code(r->code));
+	zn_json_key_scaled(j, "duration_ms", r->ns, MS);
+	if (r->events)
+		zn_json_key_scaled(j, "first_event_ms", r->first_ns, MS);
+	else
+		zn_json_key_null(j, "first_event_ms");
+	zn_json_key_u64(j, "events", r->events);
+	zn_json_key_scaled(j, "unread_ms", r->unread_ns, MS);
+	zn_json_key_u64(j, "held", r->held);
+	zn_json_key_scaled(j, "ago_s", now_ns > r->end_ns ? now_ns - r->end_ns : 0, S);
+	zn_json_key(j, "exact");
+	zn_json_bool(j, r->exact);
+	put_share(j, state->agg, r);
+	zn_json_close(j, '}');
+}
+
+/* Those of its service's slowest that this server answered. */
+static void put_slowest(struct zn_json *j, const struct zn_state *state, const struct zn_server *s)
+{
+	const struct zn_serving_view *view = state->servings && s->service_at && s->service_at <= ZN_SERVICES_MAX
+		? &state->servings->view[s->service_at - 1]
+		: NULL;
+
+	zn_json_key_open(j, "slowest", '[');
+	for (uint32_t i = 0; view && i < view->slow_count; i++)
+		if (view->slow[i].tgid == s->tgid)
+			put_slow(j, state, &view->slow[i]);
+	zn_json_close(j, ']');
+}
+
+static void put_engines(struct zn_json *j, const struct zn_arena *a, const struct zn_serving *v)
+{
+	zn_json_key_open(j, "engines", '[');
+	for (uint32_t i = 0; i < ZN_ENGINES_MAX; i++) {
+		const struct zn_proc *p = zn_serving_engine(a, v, i);
+
+		if (!p)
+			continue;
+		zn_json_open(j, '{');
+		zn_json_key_u64(j, "pid", p->tgid);
+		zn_json_key(j, "comm");
+		zn_json_bytes(j, p->comm, strnlen(p->comm, sizeof(p->comm)));
+		zn_json_close(j, '}');
+	}
+	zn_json_close(j, ']');
+}
+
+static void put_shares(struct zn_json *j, const struct zn_agg *agg, const struct zn_serving *v)
+{
+	uint64_t sum[ZN_WORK_COUNT];
+
+	for (enum zn_work w = 0; w < ZN_WORK_COUNT; w++)
+		sum[w] = v->given[w] + (v->given_part[w] >> (ZN_SHARE_BITS - 1) & 1);
+	put_work(j, agg, "shares", sum, 0);
+}
+
+/* Of its outermost server alone. */
+static void put_serving(struct zn_json *j, const struct zn_state *state, const struct zn_server *s)
+{
+	const struct zn_arena *a = state->agg->arena;
+	const struct zn_serving *v = s->service_at ? zn_serving_at(a, s->service_at - 1) : NULL;
+	const struct zn_serving_view *view = v && state->servings ? &state->servings->view[s->service_at - 1] : NULL;
+
+	if (!v || v->id != s->id) {
+		zn_json_key_null(j, "serving");
+		return;
+	}
+	zn_json_key_open(j, "serving", '{');
+	zn_json_key_u64(j, "requests", v->done);
+	zn_json_key_u64(j, "alone", v->exact);
+	zn_json_key_u64(j, "in_flight", v->in_flight > 0 ? (uint64_t)v->in_flight : 0);
+	zn_json_key_scaled(j, "serving_s", v->serving_ns, S);
+	put_engines(j, a, v);
+	put_work(j, state->agg, "work", (const uint64_t *)v->work, 0);
+	put_shares(j, state->agg, v);
+	put_work(j, state->agg, "idle", (const uint64_t *)v->idle, 0);
+	if (view && view->per_request)
+		put_work(j, state->agg, "per_request", view->work, 3);
+	else
+		zn_json_key_null(j, "per_request");
+	zn_json_close(j, '}');
+}
+
 /* ---- A server. ---- */
 
 bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char *job, uint32_t i)
@@ -190,6 +307,8 @@ bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char 
 	for (enum zn_request_route r = 0; r < ZN_ROUTE_COUNT; r++)
 		put_route(j, state, s, r);
 	zn_json_close(j, ']');
+	put_slowest(j, state, s);
+	put_serving(j, state, s);
 	zn_json_close(j, '}');
 	return true;
 }

@@ -7,8 +7,8 @@
 
 #include "zernel.h"
 
-/* Type, twin and collect of struct zn_metric. What a metric is of, its labels say: a process if one of them is `pid`, a
- * job if one is `job_id` or `comm`, else the node. Those with another word before their type are of that. */
+/* Type, twin and collect of struct zn_metric. What a metric is of, its labels say: a process if one of them is `pid` or
+ * `service`, a job if one is `job_id` or `comm`, else the node. Those with another word before their type are of that. */
 #define COUNTER          ZN_METRIC_COUNTER, false, 0
 #define GAUGE            ZN_METRIC_GAUGE, false, 0
 #define INFO             ZN_METRIC_INFO, false, 0
@@ -532,7 +532,7 @@ static uint32_t collect_of(const struct zn_metric *m)
 
 	if (said)
 		return said;
-	if (has_label(m, "pid"))
+	if (has_label(m, "pid") || has_label(m, "service"))
 		return ZN_COLLECT_PROCESS;
 	return has_label(m, "job_id") || has_label(m, "comm") ? ZN_COLLECT_JOB : ZN_COLLECT_NODE;
 }

@@ -92,7 +92,8 @@ def simulated_series_are_the_same_in_both_formats():
 
 
 # what is said of single processes, which each node judges itself (zernel_alert_state) and shows on its page
-OF_PROCESSES = {"gpu_allocation_failed", "data_starvation", "stalled_on_data", "tcp_retransmits", "launch_latency_unusual", "probe_overhead"}
+OF_PROCESSES = {"gpu_allocation_failed", "data_starvation", "stalled_on_data", "tcp_retransmits", "launch_latency_unusual", "probe_overhead",
+                "requests_unusual", "requests_failing", "requests_unread"}
 PANELS_OF_PROCESSES = {"Waits for data, longest", "Processes with most switches per launch"}
 
 

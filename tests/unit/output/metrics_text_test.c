@@ -225,7 +225,7 @@ T(kinds_add_up)
 	collect = ZN_COLLECT_PROCESS;
 	render(true);
 	process = page.samples;
-	CHECK_EQ(count_with("pid="), process);
+	CHECK_EQ(count_with("pid=") + count_with("service="), process);
 	collect = ZN_COLLECT_PROCESS | ZN_COLLECT_DETAIL;
 	render(true);
 	detail = page.samples - process;

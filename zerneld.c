@@ -45,6 +45,8 @@ struct daemon {
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_job_uses uses;
+	struct zn_hardware hardware;
+	struct zn_gauge gauge;
 	struct zn_io_sums io_sums;
 	struct zn_xids xids;
 	struct zn_writer writer;
@@ -176,6 +178,15 @@ static void look_if_needed(struct daemon *d)
 	d->looks = needed;
 }
 
+static void hardware_tick(struct daemon *d, uint64_t now_ns)
+{
+	if (d->options.simulate)
+		zn_sim_hardware(&d->sim, &d->hardware, now_ns);
+	else
+		zn_gauge_tick(&d->gauge, &d->hardware, now_ns);
+	zn_hardware_tick(&d->hardware, now_ns);
+}
+
 static void on_tick(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, tick);
@@ -214,6 +225,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 		zn_sim_job_use(&d->sim, &d->uses);
 	else
 		zn_use_tick(&d->uses, now);
+	hardware_tick(d, now);
 	zn_io_sums_tick(&d->io_sums, now);
 	zn_io_sums_causes(&d->io_sums, &d->causes);
 	if (d->options.simulate)
@@ -535,6 +547,18 @@ static int sender_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
+/* It is the default, and no reason to do nothing at all. */
+static int gauge_open(struct daemon *d, char why[ZN_TEXT_MAX])
+{
+	zn_hardware_init(&d->hardware, &d->agg.gpus);
+	d->state.hardware = &d->hardware;
+	if (!d->options.simulate && zn_gauge_open(&d->gauge, d->options.sysfs, why)) {
+		zn_log(ZN_WARN, "gauge: %s; the state of GPUs and energy are absent", why);
+		zn_gauge_close(&d->gauge);
+	}
+	return 0;
+}
+
 static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
@@ -628,16 +652,16 @@ static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
-/* In this order. The writer and the sender are processes of their own and have nothing of the rest. Capabilities go
+/* In this order. The writer, the sender and the gauge are processes of their own and have nothing of the rest. Capabilities go
  * with the source's; threads may be started after that. */
 static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
-	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
+	sender_open, gauge_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};
 
 static void closed_clear(struct daemon *d)
 {
 	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.worker.fd =
-		d->sender.worker.fd = d->xids.fd = -1;
+		d->sender.worker.fd = d->gauge.worker.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->io_sums.mounts);
 }
 
@@ -675,6 +699,7 @@ static void daemon_close(struct daemon *d)
 	zn_baselines_close(d->baselines);
 	zn_writer_close(&d->writer);
 	zn_sender_close(&d->sender);
+	zn_gauge_close(&d->gauge);
 }
 
 static int fail_with(const char *why)

@@ -429,6 +429,8 @@ static const struct option options[] = {
 		"size tables as for so many; 0: all there may be"},
 	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"the kernel's log: errors of GPUs"},
+	{"sysfs", set_place, AT(sysfs), "DIR", "/sys", "an absolute path, or none", 0, 0, ANYWHERE,
+		"state of GPUs, energy; docs/HARDWARE.md"},
 	{"stacks", set_stacks, AT(stacks), "WHICH", "python", "off or python", 0, 0, ANYWHERE,
 		"name the lines of Python; docs/STACKS.md"},
 	{"ras", set_switch, AT(ras), "SWITCH", "on", "on or off", 0, 0, ANYWHERE,

@@ -94,6 +94,7 @@ static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 240
 	[ZN_SCENARIO_OOM] = 900,
 	[ZN_SCENARIO_XID] = 900,
 	[ZN_SCENARIO_AMDGPU] = 900,
+	[ZN_SCENARIO_LINK] = 900,
 	[ZN_SCENARIO_PAUSES] = PAUSES_S};
 
 static bool rank_straggles(const struct zn_sim *s, uint32_t rank)

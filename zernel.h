@@ -6,11 +6,11 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
- *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
+ *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras dcgm
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
  *            activity stopped checkpoints causes mounts history baseline xid stacks requests hardware
  *   alert    parse eval alert findings why
- *   worker   worker writer destination inquiry sender sandbox sysfs gauge
+ *   worker   worker writer destination inquiry scrape sender sandbox sysfs gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
  *            system file_budget change mapped libraries scan mappings places services find
@@ -2218,6 +2218,7 @@ struct zn_options {
 	char report_dir[ZN_TEXT_MAX];        /* empty: reports are not kept */
 	char alertmanager[ZN_URLS_TEXT_MAX]; /* URLs with commas between them; empty: none, as in the next two */
 	char webhook[ZN_TEXT_MAX], otlp[ZN_TEXT_MAX];
+	char dcgm[ZN_TEXT_MAX];                /* a URL; empty: no dcgm-exporter is asked */
 	char kmsg[ZN_TEXT_MAX];                /* empty: none */
 	char sysfs[ZN_TEXT_MAX];               /* a folder like /sys; empty: none */
 	char outbound_token_file[ZN_TEXT_MAX]; /* empty: none is sent */
@@ -2809,6 +2810,120 @@ void zn_ras_parse_take(struct zn_ras_parse *p, const char *bytes, size_t len);
 void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 /* Makes whatever bytes an answer that can be read. */
 void zn_ras_answer_check(struct zn_ras_answer *a);
+
+/* ---- codec/dcgm.c (zn_dcgm_): the page of a dcgm-exporter, as it comes in. Pure. ---- */
+
+/* Figures of a GPU: their names, and the decimals of the whole numbers that they are kept as. Those from LINK_SPEED on are of the
+ * PCI device, of any vendor. */
+#define ZN_FIGURES(X)                                                                                                  \
+	X(UTILIZATION, "utilization", 6)                                                                               \
+	X(SM_ACTIVE, "sm_active", 6)                                                                                   \
+	X(TENSOR_ACTIVE, "tensor_active", 6)                                                                           \
+	X(DRAM_ACTIVE, "dram_active", 6)                                                                               \
+	X(VRAM_USED, "vram_used_bytes", 0)                                                                             \
+	X(VRAM_TOTAL, "vram_total_bytes", 0)                                                                           \
+	X(POWER, "power_watts", 3)                                                                                     \
+	X(POWER_LIMIT, "power_limit_watts", 3)                                                                         \
+	X(ENERGY, "energy_joules", 3)                                                                                  \
+	X(TEMPERATURE, "temperature_celsius", 3)                                                                       \
+	X(HOTSPOT, "hotspot_celsius", 3)                                                                               \
+	X(MEMORY_TEMPERATURE, "memory_celsius", 3)                                                                     \
+	X(CLOCK, "clock_hertz", 0)                                                                                     \
+	X(MEMORY_CLOCK, "memory_clock_hertz", 0)                                                                       \
+	X(THROTTLE, "throttle", 0) /* bits 1 << enum zn_throttle */                                                    \
+	X(ECC_CORRECTED, "ecc_corrected", 0)                                                                           \
+	X(ECC_UNCORRECTED, "ecc_uncorrected", 0)                                                                       \
+	X(REMAPPED_CORRECTABLE, "remapped_correctable", 0)                                                             \
+	X(REMAPPED_UNCORRECTABLE, "remapped_uncorrectable", 0)                                                         \
+	X(REMAPPED_PENDING, "remapped_pending", 0)                                                                     \
+	X(REMAPPED_FAILED, "remapped_failed", 0)                                                                       \
+	X(RETIRED_CORRECTABLE, "retired_correctable", 0)                                                               \
+	X(RETIRED_UNCORRECTABLE, "retired_uncorrectable", 0)                                                           \
+	X(NVLINK_SENT, "nvlink_sent_bytes", 0)                                                                         \
+	X(NVLINK_RECEIVED, "nvlink_received_bytes", 0)                                                                 \
+	X(MIG, "mig", 0)                                                                                               \
+	X(LINK_SPEED, "link_speed", 1) /* GT/s */                                                                      \
+	X(LINK_SPEED_MAX, "link_speed_max", 1)                                                                         \
+	X(LINK_WIDTH, "link_width", 0)                                                                                 \
+	X(LINK_WIDTH_MAX, "link_width_max", 0)                                                                         \
+	X(PCIE_CORRECTABLE, "pcie_correctable", 0)                                                                     \
+	X(PCIE_NONFATAL, "pcie_nonfatal", 0)                                                                           \
+	X(PCIE_FATAL, "pcie_fatal", 0)                                                                                 \
+	X(NUMA_NODE, "numa_node", 0)                                                                                   \
+	X(SUSPENDED, "suspended", 0)
+enum zn_figure {
+#define X(e, name, decimals) ZN_FIGURE_##e,
+	ZN_FIGURES(X)
+#undef X
+		ZN_FIGURE_COUNT
+};
+_Static_assert(ZN_FIGURE_COUNT <= 64, "a bit each");
+
+/* Why a GPU is slower than it could be. */
+#define ZN_THROTTLES(X)                                                                                                \
+	X(POWER, "power")                                                                                              \
+	X(THERMAL, "thermal")                                                                                          \
+	X(HARDWARE, "hardware")                                                                                        \
+	X(SYNC, "sync")                                                                                                \
+	X(SETTING, "setting")
+enum zn_throttle {
+#define X(e, name) ZN_THROTTLE_##e,
+	ZN_THROTTLES(X)
+#undef X
+		ZN_THROTTLE_COUNT
+};
+
+/* What a source says of a GPU. */
+struct zn_reading {
+	char pci[16];   /* as in /sys; empty: not said */
+	char uuid[48];  /* likewise */
+	uint64_t known; /* bit 1 << enum zn_figure */
+	uint64_t value[ZN_FIGURE_COUNT];
+};
+static inline void zn_reading_set(struct zn_reading *r, enum zn_figure f, uint64_t v)
+{
+	r->known |= 1ULL << f;
+	r->value[f] = v;
+}
+static inline bool zn_reading_has(const struct zn_reading *r, enum zn_figure f)
+{
+	return r->known >> f & 1;
+}
+
+/* What came of asking for the page (worker/scrape.c). */
+#define ZN_SCRAPES(X)                                                                                                  \
+	X(OK, "ok")                                                                                                    \
+	X(UNREACHABLE, "unreachable")                                                                                  \
+	X(TIMEOUT, "timeout")                                                                                          \
+	X(REFUSED, "refused")                                                                                          \
+	X(TOO_LONG, "too_long")                                                                                        \
+	X(NOT_UNDERSTOOD, "not_understood")
+enum zn_scrape_outcome {
+#define X(e, label) ZN_SCRAPE_##e,
+	ZN_SCRAPES(X)
+#undef X
+		ZN_SCRAPE_COUNT
+};
+/* In memory that both processes see. */
+struct zn_scrape_done {
+	uint64_t version; /* odd: it is being written; 0: nothing was asked yet */
+	uint64_t times[ZN_SCRAPE_COUNT];
+	uint32_t up; /* the last one was answered */
+	uint32_t count;
+	struct zn_reading reading[ZN_GPUS_MAX];
+};
+struct zn_dcgm_parse {
+	uint32_t count;
+	bool skips; /* a line that is too long, up to its end */
+	size_t line_len;
+	char line[2048];
+	struct zn_reading reading[ZN_GPUS_MAX];
+};
+void zn_dcgm_init(struct zn_dcgm_parse *p);
+void zn_dcgm_take(struct zn_dcgm_parse *p, const char *bytes, size_t len);
+uint64_t zn_dcgm_throttle(uint64_t reasons); /* bits of enum zn_throttle of NVML's */
+/* "0000:1b:00.0" of "00000000:1B:00.0"; empty: it is no address. */
+void zn_dcgm_pci(char to[16], struct zn_str text);
 
 /* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
 
@@ -4001,90 +4116,14 @@ void zn_requests_tick(struct zn_requests *r, uint64_t now_ns);
 
 /* ---- model/hardware.c (zn_hardware_ zn_figure_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever tells it. ---- */
 
-/* Figures of a GPU: their names, and the decimals of the whole numbers that they are kept as. Those from LINK_SPEED on are of the
- * PCI device, of any vendor. */
-#define ZN_FIGURES(X)                                                                                                  \
-	X(UTILIZATION, "utilization", 6)                                                                               \
-	X(SM_ACTIVE, "sm_active", 6)                                                                                   \
-	X(TENSOR_ACTIVE, "tensor_active", 6)                                                                           \
-	X(DRAM_ACTIVE, "dram_active", 6)                                                                               \
-	X(VRAM_USED, "vram_used_bytes", 0)                                                                             \
-	X(VRAM_TOTAL, "vram_total_bytes", 0)                                                                           \
-	X(POWER, "power_watts", 3)                                                                                     \
-	X(POWER_LIMIT, "power_limit_watts", 3)                                                                         \
-	X(ENERGY, "energy_joules", 3)                                                                                  \
-	X(TEMPERATURE, "temperature_celsius", 3)                                                                       \
-	X(HOTSPOT, "hotspot_celsius", 3)                                                                               \
-	X(MEMORY_TEMPERATURE, "memory_celsius", 3)                                                                     \
-	X(CLOCK, "clock_hertz", 0)                                                                                     \
-	X(MEMORY_CLOCK, "memory_clock_hertz", 0)                                                                       \
-	X(THROTTLE, "throttle", 0) /* bits 1 << enum zn_throttle */                                                    \
-	X(ECC_CORRECTED, "ecc_corrected", 0)                                                                           \
-	X(ECC_UNCORRECTED, "ecc_uncorrected", 0)                                                                       \
-	X(REMAPPED_CORRECTABLE, "remapped_correctable", 0)                                                             \
-	X(REMAPPED_UNCORRECTABLE, "remapped_uncorrectable", 0)                                                         \
-	X(REMAPPED_PENDING, "remapped_pending", 0)                                                                     \
-	X(REMAPPED_FAILED, "remapped_failed", 0)                                                                       \
-	X(RETIRED_CORRECTABLE, "retired_correctable", 0)                                                               \
-	X(RETIRED_UNCORRECTABLE, "retired_uncorrectable", 0)                                                           \
-	X(NVLINK_SENT, "nvlink_sent_bytes", 0)                                                                         \
-	X(NVLINK_RECEIVED, "nvlink_received_bytes", 0)                                                                 \
-	X(MIG, "mig", 0)                                                                                               \
-	X(LINK_SPEED, "link_speed", 1) /* GT/s */                                                                      \
-	X(LINK_SPEED_MAX, "link_speed_max", 1)                                                                         \
-	X(LINK_WIDTH, "link_width", 0)                                                                                 \
-	X(LINK_WIDTH_MAX, "link_width_max", 0)                                                                         \
-	X(PCIE_CORRECTABLE, "pcie_correctable", 0)                                                                     \
-	X(PCIE_NONFATAL, "pcie_nonfatal", 0)                                                                           \
-	X(PCIE_FATAL, "pcie_fatal", 0)                                                                                 \
-	X(NUMA_NODE, "numa_node", 0)                                                                                   \
-	X(SUSPENDED, "suspended", 0)
-enum zn_figure {
-#define X(e, name, decimals) ZN_FIGURE_##e,
-	ZN_FIGURES(X)
-#undef X
-		ZN_FIGURE_COUNT
-};
-_Static_assert(ZN_FIGURE_COUNT <= 64, "a bit each");
 const char *zn_figure_name(enum zn_figure f);
 int zn_figure_decimals(enum zn_figure f);
 enum zn_figure zn_figure_find(struct zn_str name); /* ZN_FIGURE_COUNT: there is none */
-
-/* Why a GPU is slower than it could be. */
-#define ZN_THROTTLES(X)                                                                                                \
-	X(POWER, "power")                                                                                              \
-	X(THERMAL, "thermal")                                                                                          \
-	X(HARDWARE, "hardware")                                                                                        \
-	X(SYNC, "sync")                                                                                                \
-	X(SETTING, "setting")
-enum zn_throttle {
-#define X(e, name) ZN_THROTTLE_##e,
-	ZN_THROTTLES(X)
-#undef X
-		ZN_THROTTLE_COUNT
-};
 const char *zn_throttle_label(enum zn_throttle t);
 
 /* Who tells it, best first. SYS is one reading: the label is "sysfs" for figures of the PCI device, and "drm" for others. */
 enum zn_source { ZN_SOURCE_NVML, ZN_SOURCE_DCGM, ZN_SOURCE_SYS, ZN_SOURCE_COUNT };
 const char *zn_source_label(enum zn_source s, enum zn_figure f);
-
-/* What a source says of a GPU. */
-struct zn_reading {
-	char pci[16];   /* as in /sys; empty: not said */
-	char uuid[48];  /* likewise */
-	uint64_t known; /* bit 1 << enum zn_figure */
-	uint64_t value[ZN_FIGURE_COUNT];
-};
-static inline void zn_reading_set(struct zn_reading *r, enum zn_figure f, uint64_t v)
-{
-	r->known |= 1ULL << f;
-	r->value[f] = v;
-}
-static inline bool zn_reading_has(const struct zn_reading *r, enum zn_figure f)
-{
-	return r->known >> f & 1;
-}
 
 /* Energy of the node that is counted by part of it. */
 #define ZN_ENERGIES(X)                                                                                                 \
@@ -4117,6 +4156,8 @@ struct zn_hardware {
 	uint32_t count;
 	struct zn_device device[ZN_GPUS_MAX];
 	uint64_t tick_ns;
+	bool asked;                                        /* a dcgm-exporter */
+	struct zn_scrape_done scrape;                      /* what it said last */
 	uint64_t energy_uj[ZN_ENERGY_COUNT], energy_known; /* of the node; a bit each */
 	uint64_t blocked_ns;                               /* for how long the kernel does not answer; 0: it does */
 	char blocked[64];                                  /* the file, when it does not */
@@ -4124,15 +4165,15 @@ struct zn_hardware {
 void zn_hardware_init(struct zn_hardware *h, const struct zn_gpus *gpus);
 /* Takes what a source says. False: it is of no GPU that is known, or there is no room; only SYS makes new ones known. */
 bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_reading *r, uint64_t now_ns);
+/* Takes what a dcgm-exporter said, if it is new; copy: zn_scrape_copy(). */
+void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *from,
+	bool (*copy)(struct zn_scrape_done *to, const struct zn_scrape_done *from), uint64_t now_ns);
 /* What is old goes, and of what is left the best source is shown. */
 void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns);
 const struct zn_device *zn_hardware_of(
 	const struct zn_hardware *h, const struct zn_gpu *gpu); /* NULL: none; h may be */
 /* What the link carries now of what it could, in parts per million; width: by its lanes alone. ZN_NOT_KNOWN: not said. */
 uint64_t zn_hardware_link(const struct zn_device *d, bool width);
-/* "0000:1b:00.0" of "00000000:1B:00.0"; empty: it is no address. */
-void zn_hardware_pci(char to[16], struct zn_str text);
-
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
 
@@ -4661,6 +4702,30 @@ struct pollfd zn_inquiry_poll(const struct zn_inquiry *q);
 void zn_inquiry_step(struct zn_inquiry *q, short ready, uint64_t now_ns); /* after poll(), or when it is due */
 void zn_inquiry_close(struct zn_inquiry *q);
 
+/* ---- worker/scrape.c (zn_scrape_): asks a dcgm-exporter for its page. ---- */
+
+const char *zn_scrape_label(enum zn_scrape_outcome o);
+bool zn_scrape_copy(struct zn_scrape_done *to, const struct zn_scrape_done *from); /* false: not now */
+enum zn_scrape_state { ZN_SCRAPE_IDLE, ZN_SCRAPE_CONNECTING, ZN_SCRAPE_TALKING };
+struct zn_scrape {
+	enum zn_scrape_state state;
+	int fd; /* below 0: none */
+	struct zn_url url;
+	struct zn_peer peer;
+	uint64_t due_ns, begun_ns; /* when it is asked, or no more waited for; UINT64_MAX: never */
+	size_t bytes, head_len;
+	unsigned empty_line; /* line ends that followed one another */
+	bool in_body;
+	char head[12]; /* "HTTP/1.1 200" */
+	struct zn_dcgm_parse parse;
+	struct zn_scrape_done *done;
+};
+/* url: empty: nobody is asked. False: its host is no address, and no name of /etc/hosts. Before files are out of reach. */
+bool zn_scrape_init(struct zn_scrape *s, const char *url, struct zn_scrape_done *done);
+struct pollfd zn_scrape_poll(const struct zn_scrape *s);
+void zn_scrape_step(struct zn_scrape *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
+void zn_scrape_close(struct zn_scrape *s);
+
 /* ---- worker/sender.c (zn_sender_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
@@ -4675,6 +4740,7 @@ struct zn_sender {
 	struct zn_destination_done sum[ZN_TO_COUNT];
 	const struct zn_inquiry_done *inquiry; /* NULL: nobody is asked */
 	uint64_t inquiry_number;               /* of the last question */
+	const struct zn_scrape_done *scrape;   /* NULL: no dcgm-exporter is asked */
 };
 /* Starts it if any destination is given, or --ras is on; before any thread and any filter. -errno with a line in why. */
 bool zn_sender_wanted(const struct zn_options *o); /* a destination is given */
@@ -6460,7 +6526,8 @@ struct zn_metric_figures {
 };
 /* The arg of figures is a struct zn_metric_figures; of link, whether it is of the width alone. */
 zn_metric_rows zn_metrics_hardware_figures, zn_metrics_hardware_link, zn_metrics_hardware_throttled,
-	zn_metrics_hardware_sources, zn_metrics_hardware_blocked, zn_metrics_hardware_energy;
+	zn_metrics_hardware_sources, zn_metrics_hardware_blocked, zn_metrics_hardware_energy, zn_metrics_hardware_up,
+	zn_metrics_hardware_scrapes;
 #endif
 
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */

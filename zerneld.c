@@ -184,6 +184,8 @@ static void hardware_tick(struct daemon *d, uint64_t now_ns)
 		zn_sim_hardware(&d->sim, &d->hardware, now_ns);
 	else
 		zn_gauge_tick(&d->gauge, &d->hardware, now_ns);
+	if (d->sender.scrape)
+		zn_hardware_scraped(&d->hardware, d->sender.scrape, zn_scrape_copy, now_ns);
 	zn_hardware_tick(&d->hardware, now_ns);
 }
 

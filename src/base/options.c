@@ -452,6 +452,8 @@ static const struct option options[] = {
 	{"otlp", set_urls, AT(otlp), "URL", NULL, "a URL " URLS, 0, 1, ANYWHERE, "push all metrics here by OTLP"},
 	{"otlp-interval-ms", set_number, AT(otlp_interval_ms), "N", "15000", "a number of milliseconds", 1000, 3600000,
 		ANYWHERE, "push them this often"},
+	{"dcgm", set_urls, AT(dcgm), "URL", NULL, "a URL " URLS, 0, 1, ANYWHERE,
+		"ask this dcgm-exporter; docs/HARDWARE.md"},
 	{"outbound-token-file", set_path, AT(outbound_token_file), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,
 		"bearer token to send there"},
 	{"simulate", set_flag, AT(simulate), .is = "yes or no", .where = ANYWHERE,

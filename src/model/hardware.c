@@ -5,7 +5,6 @@
  *
  * Limits: for how long a GPU was throttled is a sum over looks at whether it is.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -73,25 +72,6 @@ const char *zn_source_label(enum zn_source s, enum zn_figure f)
 	static const char *const labels[] = {[ZN_SOURCE_NVML] = "nvml", [ZN_SOURCE_DCGM] = "dcgm"};
 
 	return s != ZN_SOURCE_SYS ? labels[s] : f < ZN_FIGURE_LINK_SPEED ? "drm" : "sysfs";
-}
-
-/* NVML writes eight digits of the domain, and capitals. */
-void zn_hardware_pci(char to[16], struct zn_str text)
-{
-	static const char form[] = "xxxx:xx:xx.x";
-
-	to[0] = 0;
-	if (text.len == strlen(form) + 4 && !memcmp(text.at, "0000", 4))
-		text.at += 4, text.len -= 4;
-	if (text.len != strlen(form))
-		return;
-	for (size_t i = 0; i < text.len; i++) {
-		if (form[i] == 'x' ? !isxdigit((unsigned char)text.at[i]) : text.at[i] != form[i])
-			return;
-	}
-	for (size_t i = 0; i < text.len; i++)
-		to[i] = (char)tolower((unsigned char)text.at[i]);
-	to[text.len] = 0;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -195,6 +175,22 @@ static void add_throttled(struct zn_device *d, uint64_t ns)
 	for (enum zn_throttle t = 0; t < ZN_THROTTLE_COUNT; t++)
 		if (d->now.value[ZN_FIGURE_THROTTLE] >> t & 1)
 			d->throttled_ns[t] += ns;
+}
+
+void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *from,
+	bool (*copy)(struct zn_scrape_done *to, const struct zn_scrape_done *from), uint64_t now_ns)
+{
+	struct zn_scrape_done *s = &h->scrape;
+	uint64_t before = s->version;
+
+	h->asked = true;
+	if (!copy(s, from) || s->version == before || !s->up)
+		return;
+	for (uint32_t i = 0; i < s->count && i < ZN_GPUS_MAX; i++) {
+		s->reading[i].pci[sizeof(s->reading[i].pci) - 1] = 0;
+		s->reading[i].uuid[sizeof(s->reading[i].uuid) - 1] = 0;
+		zn_hardware_take(h, ZN_SOURCE_DCGM, &s->reading[i], now_ns);
+	}
 }
 
 void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns)

@@ -110,3 +110,22 @@ void zn_metrics_hardware_energy(struct zn_walk *w)
 		zn_walk_scaled(w, h->energy_uj[e], 6);
 	}
 }
+
+void zn_metrics_hardware_up(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	if (h && h->asked)
+		zn_walk_one(w, h->scrape.up != 0, 0);
+}
+
+void zn_metrics_hardware_scrapes(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (enum zn_scrape_outcome o = 0; h && h->asked && o < ZN_SCRAPE_COUNT; o++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "outcome", zn_scrape_label(o));
+		zn_walk_integer(w, h->scrape.times[o]);
+	}
+}

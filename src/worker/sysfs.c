@@ -199,7 +199,7 @@ static void find_gpus(struct zn_sysfs *s)
 
 	begin_names(&n, s->root, "bus/pci/devices");
 	while (count < ZN_GPUS_MAX && (name = next_name(&n))) {
-		zn_hardware_pci(pci, (struct zn_str){name, strlen(name)});
+		zn_dcgm_pci(pci, (struct zn_str){name, strlen(name)});
 		if (strcmp(pci, name) || !(driver = driver_of(devices, pci)))
 			continue;
 		place_gpu(s, count++, devices, pci, driver);

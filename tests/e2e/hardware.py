@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The state of GPUs and energy, by a tree like /sys of the test's own: with the daemon's sandbox as it is, and with a driver that
 hangs, which a FUSE file stands in for."""
+import contextlib
+import http.server
 import os
 import re
+import threading
 
 from fuse import Fuse
 from harness import Daemon, check, equal, folder, main, test, wait_until
@@ -40,6 +43,31 @@ def make_tree(root):
     os.symlink("../../../bus/pci/drivers/amdgpu", f"{root}/devices/port/{PCI}/driver")
     os.symlink("../../devices/rapl", f"{root}/class/powercap/intel-rapl:0")
     os.chmod(f"{root}/devices/rapl/energy_uj", 0o400)
+
+
+class Exporter(http.server.BaseHTTPRequestHandler):
+    """Figures of the GPU of the tree, of one that is not there, and of a part of the former."""
+
+    def do_GET(self):
+        page = "".join(f'{name}{{gpu="0",UUID="{uuid}",pci_bus_id="{pci}"{more}}} {value}\n' for name, uuid, pci, more, value in (
+            ("DCGM_FI_PROF_SM_ACTIVE", "GPU-11111111", f"0000{PCI}", "", 0.25),
+            ("DCGM_FI_DEV_GPU_UTIL", "GPU-11111111", f"0000{PCI}", "", 33),
+            ("DCGM_FI_DEV_GPU_UTIL", "GPU-11111111", f"0000{PCI}", ',GPU_I_ID="3"', 77),
+            ("DCGM_FI_DEV_GPU_UTIL", "GPU-22222222", "00000000:99:00.0", "", 99)))
+        self.send_response(200 if self.path == "/metrics" else 404)
+        self.end_headers()
+        self.wfile.write(page.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def exporter():
+    with http.server.HTTPServer(("127.0.0.1", 0), Exporter) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def gauge_of(daemon):
@@ -88,6 +116,22 @@ def gpus_and_energy_are_read_beside_the_daemon():
     equal((int(gauge["CapEff"], 16), int(gauge["CapPrm"], 16), gauge["NoNewPrivs"], gauge["Seccomp"]), (1 << 2, 1 << 2, "1", "2"),
           "what the process that reads it may do")
     daemon.end()
+
+
+@test
+def a_dcgm_exporter_tells_more_of_the_same_gpus():
+    root = os.path.join(folder(), "dcgm")
+    make_tree(root)
+    with exporter() as url:
+        daemon = Daemon("--sysfs", root, "--dcgm", url, "--push-interval-ms", "250", "--ras", "off")
+        gpu = {"gpu_id": PCI}
+        wait_until(lambda: daemon.metrics().all("zernel_gpu_sm_active_ratio"), "what the exporter says")
+        metrics = daemon.metrics()
+        equal(metrics.all("zernel_gpu_sm_active_ratio"), {(("gpu_id", PCI), ("uuid", "GPU-11111111")): 0.25}, "activity")
+        equal(metrics.one("zernel_gpu_utilization_ratio", **gpu), 0.33, "use, which it knows better than /sys")
+        equal(metrics.one("zernel_gpu_power_watts", **gpu), 311, "power, of which it says nothing")
+        equal((metrics.one("zernel_dcgm_up"), metrics.one("zernel_dcgm_scrapes_total", outcome="ok")), (1, 1), "that it answers")
+        daemon.end()
 
 
 if __name__ == "__main__":

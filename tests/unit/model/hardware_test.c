@@ -112,7 +112,7 @@ T(addresses_have_one_form)
 	char to[16];
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
-		zn_hardware_pci(to, (struct zn_str){rows[i].text, strlen(rows[i].text)});
+		zn_dcgm_pci(to, (struct zn_str){rows[i].text, strlen(rows[i].text)});
 		CHECK_STR(to, rows[i].want);
 	}
 	CHECK_EQ(zn_figure_find((struct zn_str){"power_watts", 11}), ZN_FIGURE_POWER);

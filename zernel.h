@@ -16,7 +16,7 @@
  *            system file_budget change mapped judge libraries scan mappings places services find
  *            python naming walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
- *            usage annotations annotator
+ *            usage energy annotations annotator
  *   sim      arena sim scenario random gpu kernel files jobs hardware
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_hardware metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
@@ -6318,6 +6318,43 @@ bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
 bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to);
 #endif
 
+/* ---- job/energy.c (zn_energies_): an estimate of the energy of jobs. ---- */
+
+struct zn_job_energy {
+	uint64_t serial;                  /* of the job that this is of */
+	uint64_t uj[ZN_ENERGY_COUNT + 1]; /* by enum zn_energy; the last one: of its GPUs */
+	uint64_t known;                   /* a bit each */
+	uint64_t cpu_ns, since_ns;        /* CPU time that is counted already; from when on the job is followed */
+	bool counted;                     /* among the holders of its GPUs */
+};
+struct zn_energies {
+	const struct zn_job_uses *uses;
+	const struct zn_hardware *hardware;
+	const char *proc; /* NULL: simulated */
+	uint32_t cpus;
+	double idle; /* share of all CPUs' time in the last interval */
+	uint64_t all, idle_sum;
+	uint64_t last_ns; /* when the interval began; 0: none has */
+	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_mj[ZN_GPUS_MAX];
+	bool gpu_known[ZN_GPUS_MAX];
+	uint32_t holders[ZN_GPUS_MAX]; /* jobs that have a GPU */
+	struct zn_job_energy job[ZN_JOBS_MAX];
+};
+void zn_energies_init(
+	struct zn_energies *e, const struct zn_job_uses *uses, const struct zn_hardware *hardware, const char *proc);
+void zn_energies_tick(struct zn_energies *e, uint64_t now_ns); /* after zn_use_tick() and zn_hardware_tick() */
+void zn_energies_end(struct zn_energies *e, const struct zn_job *job, uint64_t now_ns); /* before its report */
+/* Microjoules; part: ZN_ENERGY_COUNT for GPUs. ZN_NOT_KNOWN; e may be NULL. */
+uint64_t zn_energies_of(const struct zn_energies *e, const struct zn_job *job, uint32_t part);
+
+#ifdef ZN_IN_job
+/* What was used since the last look. */
+struct zn_energy_since {
+	uint64_t ns, now_ns;
+	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_uj[ZN_GPUS_MAX];
+};
+#endif
+
 /* ---- job/annotations.c (zn_annotation): what programs say of themselves. ---- */
 
 #define ZN_ANNOTATION_LABELS  8 /* of a job */
@@ -6643,7 +6680,8 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
-	zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
+	zn_metrics_job_energy, zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure,
+	zn_metrics_job_efficiency;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
@@ -7026,6 +7064,7 @@ struct zn_state {
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
 	const struct zn_job_uses *uses;               /* NULL: none (tests) */
 	const struct zn_hardware *hardware;           /* NULL: none (tests) */
+	const struct zn_energies *energies;           /* NULL: none (tests) */
 	struct zn_writer *writer;                     /* NULL: none */
 	struct zn_sender *sender;                     /* NULL: none */
 	struct zn_notify *notify;                     /* NULL: none */
@@ -7833,6 +7872,7 @@ struct zn_daemon {
 	struct zn_jobs jobs;
 	struct zn_job_uses uses;
 	struct zn_hardware hardware;
+	struct zn_energies energies;
 	struct zn_gauge gauge;
 	struct zn_io_sums io_sums;
 	struct zn_xids xids;

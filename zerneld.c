@@ -89,6 +89,7 @@ static void on_job_end(void *daemon, struct zn_job *job)
 
 	zn_log(ZN_DEBUG, "job %s has ended", job->id);
 	zn_io_sums_refresh(&d->io_sums);
+	zn_energies_end(&d->energies, job, zn_now_ns());
 	job->reported = zn_report_keep(&d->state, job);
 	zn_spool_forget(&d->writer, job);
 }
@@ -443,6 +444,8 @@ static int jobs_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	d->state.jobs = &d->jobs;
 	zn_use_init(&d->uses, &d->jobs, zn_cgroup_folders);
 	d->state.uses = &d->uses;
+	zn_energies_init(&d->energies, &d->uses, &d->hardware, d->options.simulate ? NULL : "/proc");
+	d->state.energies = &d->energies;
 	if (d->options.simulate) {
 		zn_sim_jobs(&d->sim, &d->jobs);
 		d->sim.annotations = &d->annotations;

@@ -68,6 +68,7 @@ static void hardware_tick(struct zn_daemon *d, uint64_t now_ns)
 	if (d->sender.scrape)
 		zn_hardware_scraped(&d->hardware, d->sender.scrape, zn_scrape_copy, now_ns);
 	zn_hardware_tick(&d->hardware, now_ns);
+	zn_energies_tick(&d->energies, now_ns);
 }
 
 void zn_daemon_on_tick(struct zn_io *io, uint32_t events)

@@ -337,6 +337,8 @@ static const struct zn_metric table[] = {
 		"Processes of a job that run and have called a hooked library."},
 	{"zernel_job_cpu_seconds_total", COUNTER, "job_id,mode", zn_metrics_job_cpu_time, NULL,
 		"CPU time of all processes of a job, those that have gone included, by the kernel's accounts of its control group; their sum is exact to the job's end, where mode is a sample. Absent where its group has no such account."},
+	{"zernel_job_energy_joules_total", COUNTER, "job_id,part", zn_metrics_job_energy, NULL,
+		"An estimate of the energy of a job. Of cpu, dram and node it has its share by CPU time for as long as the node's CPUs were busy, and by the CPUs that it was given for as long as they were idle; of each of its GPUs it has all, or an equal part where several jobs have it. node is as metered, and has the other parts in it. Absent where nothing counts a part, and gpu where that is so of one of its GPUs."},
 	{"zernel_job_cpus", GAUGE, "job_id", zn_metrics_job_use, &use_cpus,
 		"CPUs of this node that a job may use: as its prolog says, else as its control group allows, and no more than that group's quota."},
 	{"zernel_job_cpu_throttled_seconds_total", COUNTER, "job_id", zn_metrics_job_use, &use_throttled,

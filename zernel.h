@@ -6898,7 +6898,7 @@ bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char 
 void zn_hardware_json(struct zn_json *j, const struct zn_device *d);
 /* The i-th GPU that CUDA and HIP do not know. False: there is none. */
 bool zn_hardware_json_item(struct zn_json *j, const struct zn_hardware *h, uint32_t i);
-void zn_hardware_json_energy(struct zn_json *j, const struct zn_hardware *h); /* of the node; NULL: nothing is known */
+void zn_hardware_json_energy(struct zn_json *j, const struct zn_hardware *h); /* of the node; NULL: no key */
 #endif
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */

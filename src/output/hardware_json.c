@@ -66,8 +66,10 @@ bool zn_hardware_json_item(struct zn_json *j, const struct zn_hardware *h, uint3
 
 void zn_hardware_json_energy(struct zn_json *j, const struct zn_hardware *h)
 {
+	if (!h)
+		return;
 	zn_json_key_open(j, "energy_joules", '{');
-	for (enum zn_energy e = 0; h && e < ZN_ENERGY_COUNT; e++)
+	for (enum zn_energy e = 0; e < ZN_ENERGY_COUNT; e++)
 		if (h->energy_known >> e & 1) {
 			zn_json_key(j, zn_energy_label(e));
 			zn_json_decimal(j, h->energy_uj[e], 6);

@@ -94,5 +94,6 @@ void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct z
 	put_cpu(j, &use);
 	put_memory(j, job, &use);
 	put_pressure(j, &use);
-	put_energy(j, state, job);
+	if (state->energies)
+		put_energy(j, state, job);
 }

@@ -6,21 +6,21 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
- *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
+ *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras dcgm
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency serving
+ *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency serving hardware
  *   alert    parse eval alert findings why
- *   worker   worker writer destination inquiry sender reader sandbox
+ *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
  *            system file_budget change mapped judge libraries scan mappings places members services find
  *            python naming clock walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
- *            usage annotations annotator
- *   sim      arena sim scenario random gpu kernel files inference flames jobs
- *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_io metrics_request metrics_self metrics
+ *            usage energy annotations annotator
+ *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
+ *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope lines why rates_json stalls_json
- *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
+ *            baseline_json history_json io_json requests_json hardware_json date usage_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang job annotate alerts watch_data watch_panels watch_jobs
@@ -2265,6 +2265,9 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(OOM, "oom")                                                                                                  \
 	X(XID, "xid")                                                                                                  \
 	X(AMDGPU, "amdgpu")                                                                                            \
+	X(THROTTLED, "throttled")                                                                                      \
+	X(LINK, "link")                                                                                                \
+	X(SYSFS_HANG, "sysfs-hang")                                                                                    \
 	X(HANG, "hang")                                                                                                \
 	X(DRIVER, "driver")                                                                                            \
 	X(ALL_WAIT, "all-wait")                                                                                        \
@@ -2338,7 +2341,9 @@ struct zn_options {
 	char report_dir[ZN_TEXT_MAX];        /* empty: reports are not kept */
 	char alertmanager[ZN_URLS_TEXT_MAX]; /* URLs with commas between them; empty: none, as in the next two */
 	char webhook[ZN_TEXT_MAX], otlp[ZN_TEXT_MAX];
+	char dcgm[ZN_TEXT_MAX];                /* a URL; empty: no dcgm-exporter is asked */
 	char kmsg[ZN_TEXT_MAX];                /* empty: none */
+	char sysfs[ZN_TEXT_MAX];               /* a folder like /sys; empty: none */
 	char outbound_token_file[ZN_TEXT_MAX]; /* empty: none is sent */
 	uint64_t otlp_interval_ms, notify_repeat_ms;
 	char alerts[ZN_TEXT_MAX]; /* file of alert rules; empty: the built-in ones alone */
@@ -2949,6 +2954,120 @@ void zn_ras_parse_take(struct zn_ras_parse *p, const char *bytes, size_t len);
 void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 /* Makes whatever bytes an answer that can be read. */
 void zn_ras_answer_check(struct zn_ras_answer *a);
+
+/* ---- codec/dcgm.c (zn_dcgm_): the page of a dcgm-exporter, as it comes in. Pure. ---- */
+
+/* Figures of a GPU: their names, and the decimals of the whole numbers that they are kept as. Those from LINK_SPEED on are of the
+ * PCI device, of any vendor. */
+#define ZN_FIGURES(X)                                                                                                  \
+	X(UTILIZATION, "utilization", 6)                                                                               \
+	X(SM_ACTIVE, "sm_active", 6)                                                                                   \
+	X(TENSOR_ACTIVE, "tensor_active", 6)                                                                           \
+	X(DRAM_ACTIVE, "dram_active", 6)                                                                               \
+	X(VRAM_USED, "vram_used_bytes", 0)                                                                             \
+	X(VRAM_TOTAL, "vram_total_bytes", 0)                                                                           \
+	X(POWER, "power_watts", 3)                                                                                     \
+	X(POWER_LIMIT, "power_limit_watts", 3)                                                                         \
+	X(ENERGY, "energy_joules", 3)                                                                                  \
+	X(TEMPERATURE, "temperature_celsius", 3)                                                                       \
+	X(HOTSPOT, "hotspot_celsius", 3)                                                                               \
+	X(MEMORY_TEMPERATURE, "memory_celsius", 3)                                                                     \
+	X(CLOCK, "clock_hertz", 0)                                                                                     \
+	X(MEMORY_CLOCK, "memory_clock_hertz", 0)                                                                       \
+	X(THROTTLE, "throttle", 0) /* bits 1 << enum zn_throttle */                                                    \
+	X(ECC_CORRECTED, "ecc_corrected", 0)                                                                           \
+	X(ECC_UNCORRECTED, "ecc_uncorrected", 0)                                                                       \
+	X(REMAPPED_CORRECTABLE, "remapped_correctable", 0)                                                             \
+	X(REMAPPED_UNCORRECTABLE, "remapped_uncorrectable", 0)                                                         \
+	X(REMAPPED_PENDING, "remapped_pending", 0)                                                                     \
+	X(REMAPPED_FAILED, "remapped_failed", 0)                                                                       \
+	X(RETIRED_CORRECTABLE, "retired_correctable", 0)                                                               \
+	X(RETIRED_UNCORRECTABLE, "retired_uncorrectable", 0)                                                           \
+	X(NVLINK_SENT, "nvlink_sent_bytes", 0)                                                                         \
+	X(NVLINK_RECEIVED, "nvlink_received_bytes", 0)                                                                 \
+	X(MIG, "mig", 0)                                                                                               \
+	X(LINK_SPEED, "link_speed", 1) /* GT/s */                                                                      \
+	X(LINK_SPEED_MAX, "link_speed_max", 1)                                                                         \
+	X(LINK_WIDTH, "link_width", 0)                                                                                 \
+	X(LINK_WIDTH_MAX, "link_width_max", 0)                                                                         \
+	X(PCIE_CORRECTABLE, "pcie_correctable", 0)                                                                     \
+	X(PCIE_NONFATAL, "pcie_nonfatal", 0)                                                                           \
+	X(PCIE_FATAL, "pcie_fatal", 0)                                                                                 \
+	X(NUMA_NODE, "numa_node", 0)                                                                                   \
+	X(SUSPENDED, "suspended", 0)
+enum zn_figure {
+#define X(e, name, decimals) ZN_FIGURE_##e,
+	ZN_FIGURES(X)
+#undef X
+		ZN_FIGURE_COUNT
+};
+_Static_assert(ZN_FIGURE_COUNT <= 64, "a bit each");
+
+/* Why a GPU is slower than it could be. */
+#define ZN_THROTTLES(X)                                                                                                \
+	X(POWER, "power")                                                                                              \
+	X(THERMAL, "thermal")                                                                                          \
+	X(HARDWARE, "hardware")                                                                                        \
+	X(SYNC, "sync")                                                                                                \
+	X(SETTING, "setting")
+enum zn_throttle {
+#define X(e, name) ZN_THROTTLE_##e,
+	ZN_THROTTLES(X)
+#undef X
+		ZN_THROTTLE_COUNT
+};
+
+/* What a source says of a GPU. */
+struct zn_reading {
+	char pci[16];   /* as in /sys; empty: not said */
+	char uuid[48];  /* likewise */
+	uint64_t known; /* bit 1 << enum zn_figure */
+	uint64_t value[ZN_FIGURE_COUNT];
+};
+static inline void zn_reading_set(struct zn_reading *r, enum zn_figure f, uint64_t v)
+{
+	r->known |= 1ULL << f;
+	r->value[f] = v;
+}
+static inline bool zn_reading_has(const struct zn_reading *r, enum zn_figure f)
+{
+	return r->known >> f & 1;
+}
+
+/* What came of asking for the page (worker/scrape.c). */
+#define ZN_SCRAPES(X)                                                                                                  \
+	X(OK, "ok")                                                                                                    \
+	X(UNREACHABLE, "unreachable")                                                                                  \
+	X(TIMEOUT, "timeout")                                                                                          \
+	X(REFUSED, "refused")                                                                                          \
+	X(TOO_LONG, "too_long")                                                                                        \
+	X(NOT_UNDERSTOOD, "not_understood")
+enum zn_scrape_outcome {
+#define X(e, label) ZN_SCRAPE_##e,
+	ZN_SCRAPES(X)
+#undef X
+		ZN_SCRAPE_COUNT
+};
+/* In memory that both processes see. */
+struct zn_scrape_done {
+	uint64_t version; /* odd: it is being written; 0: nothing was asked yet */
+	uint64_t times[ZN_SCRAPE_COUNT];
+	uint32_t up; /* the last one was answered */
+	uint32_t count;
+	struct zn_reading reading[ZN_GPUS_MAX];
+};
+struct zn_dcgm_parse {
+	uint32_t count;
+	bool skips; /* a line that is too long, up to its end */
+	size_t line_len;
+	char line[2048];
+	struct zn_reading reading[ZN_GPUS_MAX];
+};
+void zn_dcgm_init(struct zn_dcgm_parse *p);
+void zn_dcgm_take(struct zn_dcgm_parse *p, const char *bytes, size_t len);
+uint64_t zn_dcgm_throttle(uint64_t reasons); /* bits of enum zn_throttle of NVML's */
+/* "0000:1b:00.0" of "00000000:1B:00.0"; empty: it is no address. */
+void zn_dcgm_pci(char to[16], struct zn_str text);
 
 /* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
  * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values. ---- */
@@ -4212,6 +4331,66 @@ const char *zn_serving_work_key(enum zn_work work);
 bool zn_serving_measured(const struct zn_agg *a, enum zn_work work);
 int zn_serving_work_decimals(enum zn_work work);
 
+/* ---- model/hardware.c (zn_hardware_ zn_figure_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever tells it. ---- */
+
+const char *zn_figure_name(enum zn_figure f);
+int zn_figure_decimals(enum zn_figure f);
+enum zn_figure zn_figure_find(struct zn_str name); /* ZN_FIGURE_COUNT: there is none */
+const char *zn_throttle_label(enum zn_throttle t);
+
+/* Who tells it, best first. SYS is one reading: the label is "sysfs" for figures of the PCI device, and "drm" for others. */
+enum zn_source { ZN_SOURCE_NVML, ZN_SOURCE_DCGM, ZN_SOURCE_SYS, ZN_SOURCE_COUNT };
+const char *zn_source_label(enum zn_source s, enum zn_figure f);
+
+/* Energy of the node that is counted by part of it. */
+#define ZN_ENERGIES(X)                                                                                                 \
+	X(CPU, "cpu")                                                                                                  \
+	X(DRAM, "dram")                                                                                                \
+	X(NODE, "node")
+enum zn_energy {
+#define X(e, name) ZN_ENERGY_##e,
+	ZN_ENERGIES(X)
+#undef X
+		ZN_ENERGY_COUNT
+};
+const char *zn_energy_label(enum zn_energy e); /* also of ZN_ENERGY_COUNT: "gpu" */
+
+struct zn_device {
+	char id[48]; /* label gpu_id: that of struct zn_gpu, or the PCI address where CUDA and HIP do not know it */
+	bool listed; /* it is among struct zn_gpus */
+	struct zn_reading now;
+	uint8_t from[ZN_FIGURE_COUNT]; /* enum zn_source of each figure that is known */
+	uint64_t sources;              /* bit 1 << enum zn_source: they tell something now */
+	uint64_t throttled_ns[ZN_THROTTLE_COUNT];
+	bool throttle_known;
+	struct {
+		uint64_t at_ns; /* 0: never */
+		struct zn_reading reading;
+	} by[ZN_SOURCE_COUNT];
+};
+struct zn_hardware {
+	const struct zn_gpus *gpus;
+	uint32_t count;
+	struct zn_device device[ZN_GPUS_MAX];
+	uint64_t tick_ns;
+	bool asked;                                        /* a dcgm-exporter */
+	struct zn_scrape_done scrape;                      /* what it said last */
+	uint64_t energy_uj[ZN_ENERGY_COUNT], energy_known; /* of the node; a bit each */
+	uint64_t blocked_ns;                               /* for how long the kernel does not answer; 0: it does */
+	char blocked[64];                                  /* the file, when it does not */
+};
+void zn_hardware_init(struct zn_hardware *h, const struct zn_gpus *gpus);
+/* Takes what a source says. False: it is of no GPU that is known, or there is no room; only SYS makes new ones known. */
+bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_reading *r, uint64_t now_ns);
+/* Takes what a dcgm-exporter said, if it is new; copy: zn_scrape_copy(). */
+void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *from,
+	bool (*copy)(struct zn_scrape_done *to, const struct zn_scrape_done *from), uint64_t now_ns);
+/* What is old goes, and of what is left the best source is shown. */
+void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns);
+const struct zn_device *zn_hardware_of(
+	const struct zn_hardware *h, const struct zn_gpu *gpu); /* NULL: none; h may be */
+/* What the link carries now of what it could, in parts per million; width: by its lanes alone. ZN_NOT_KNOWN: not said. */
+uint64_t zn_hardware_link(const struct zn_device *d, bool width);
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
 
@@ -4722,6 +4901,30 @@ struct pollfd zn_inquiry_poll(const struct zn_inquiry *q);
 void zn_inquiry_step(struct zn_inquiry *q, short ready, uint64_t now_ns); /* after poll(), or when it is due */
 void zn_inquiry_close(struct zn_inquiry *q);
 
+/* ---- worker/scrape.c (zn_scrape_): asks a dcgm-exporter for its page. ---- */
+
+const char *zn_scrape_label(enum zn_scrape_outcome o);
+bool zn_scrape_copy(struct zn_scrape_done *to, const struct zn_scrape_done *from); /* false: not now */
+enum zn_scrape_state { ZN_SCRAPE_IDLE, ZN_SCRAPE_CONNECTING, ZN_SCRAPE_TALKING };
+struct zn_scrape {
+	enum zn_scrape_state state;
+	int fd; /* below 0: none */
+	struct zn_url url;
+	struct zn_peer peer;
+	uint64_t due_ns, begun_ns; /* when it is asked, or no more waited for; UINT64_MAX: never */
+	size_t bytes, head_len;
+	unsigned empty_line; /* line ends that followed one another */
+	bool in_body;
+	char head[12]; /* "HTTP/1.1 200" */
+	struct zn_dcgm_parse parse;
+	struct zn_scrape_done *done;
+};
+/* url: empty: nobody is asked. False: its host is no address, and no name of /etc/hosts. Before files are out of reach. */
+bool zn_scrape_init(struct zn_scrape *s, const char *url, struct zn_scrape_done *done);
+struct pollfd zn_scrape_poll(const struct zn_scrape *s);
+void zn_scrape_step(struct zn_scrape *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
+void zn_scrape_close(struct zn_scrape *s);
+
 /* ---- worker/sender.c (zn_sender_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
@@ -4735,6 +4938,7 @@ struct zn_sender {
 	struct zn_destination_done sum[ZN_TO_COUNT];
 	const struct zn_inquiry_done *inquiry; /* NULL: nobody is asked */
 	uint64_t inquiry_number;               /* of the last question */
+	const struct zn_scrape_done *scrape;   /* NULL: no dcgm-exporter is asked */
 };
 /* Starts it if any destination is given, or --ras is on; before any thread and any filter. -errno with a line in why. */
 bool zn_sender_wanted(const struct zn_options *o); /* a destination is given */
@@ -4798,7 +5002,75 @@ int zn_sandbox_writer(const int *folder, size_t count);
 int zn_sandbox_sender(const int *folder, size_t count);
 /* For the process that reads users' memory, which keeps the right to do that: files to read, and one socket. */
 int zn_sandbox_reader(void);
+/* For the process that reads /sys, which may read the files of root: files and folders below this one alone. */
+int zn_sandbox_gauge(int folder);
 #endif
+
+/* ---- worker/sysfs.c (zn_sysfs_): what a tree like /sys says of GPUs and of energy. ---- */
+
+#define ZN_ZONES_MAX 32 /* zones of RAPL, and meters of power */
+/* In memory that the daemon sees. Each side believes the other one's numbers within their limits alone. */
+struct zn_sysfs_seen {
+	uint64_t version; /* odd: it is being written */
+	uint64_t round_ns;
+	uint32_t count;
+	uint32_t pad;
+	struct zn_reading gpu[ZN_GPUS_MAX];
+	uint64_t energy_uj[ZN_ENERGY_COUNT], energy_known;
+};
+/* What is being read, since when (0: nothing), outside of what has a version. */
+struct zn_sysfs_at {
+	uint64_t since_ns;
+	char file[64];
+};
+#ifdef ZN_IN_worker
+struct zn_sysfs_gpu {
+	char pci[16];
+	char driver[8];
+	char card[64];                /* its folder for DRM, below the device's; empty: none */
+	char hwmon[64];               /* likewise, of hwmon */
+	uint64_t power_ns, energy_uj; /* when the power was read last; the sum over time */
+	bool counts;                  /* hwmon has a counter of energy */
+};
+struct zn_sysfs_zone {
+	char path[96]; /* below the root, of its file */
+	enum zn_energy part;
+	uint64_t last,
+		range; /* of RAPL: where it begins anew; 0: it is a meter of power, or a counter that does not wrap */
+	uint64_t unit; /* microjoules of one */
+	bool power;    /* microwatts: they are summed up over time */
+	uint64_t last_ns; /* 0: not read yet */
+};
+struct zn_sysfs {
+	int root;
+	uint32_t rounds;
+	struct zn_sysfs_gpu gpu[ZN_GPUS_MAX];
+	struct zn_sysfs_zone zone[ZN_ZONES_MAX];
+	uint32_t zone_count;
+	struct zn_sysfs_seen seen; /* made here, and then copied to where the daemon sees it */
+	struct zn_sysfs_at *at;
+};
+/* root: a folder like /sys, open. at: told before each file is read. */
+void zn_sysfs_init(struct zn_sysfs *s, int root, struct zn_sysfs_at *at);
+/* Reads what is due into s->seen: what changes fast each time, links, errors and what is there at all each tenth or
+ * sixtieth time. */
+void zn_sysfs_round(struct zn_sysfs *s, uint64_t now_ns);
+#endif
+
+/* ---- worker/gauge.c (zn_gauge_): a process of its own that reads /sys, where a driver that hangs keeps whoever asks. ---- */
+
+#define ZN_GAUGE_MS 1000 /* from one round to the next */
+struct zn_gauge_shared;
+struct zn_gauge {
+	struct zn_worker worker;
+	const struct zn_gauge_shared *shared; /* NULL: there is none */
+	uint64_t round_ns;                    /* of the last round that was taken */
+	struct zn_sysfs_seen seen;
+};
+/* Starts it, before any thread and any filter. root: a folder; empty: none is started. -errno with a line in why. */
+int zn_gauge_open(struct zn_gauge *g, const char *root, char why[ZN_TEXT_MAX]);
+void zn_gauge_tick(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns);
+void zn_gauge_close(struct zn_gauge *g);
 
 /* ---- probe/entry.c (zn_entry_ zn_place_ zn_insn_): where a probe on a function costs least. ---- */
 
@@ -6302,6 +6574,43 @@ bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
 bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to);
 #endif
 
+/* ---- job/energy.c (zn_energies_): an estimate of the energy of jobs. ---- */
+
+struct zn_job_energy {
+	uint64_t serial;                  /* of the job that this is of */
+	uint64_t uj[ZN_ENERGY_COUNT + 1]; /* by enum zn_energy; the last one: of its GPUs */
+	uint64_t known;                   /* a bit each */
+	uint64_t cpu_ns, since_ns;        /* CPU time that is counted already; from when on the job is followed */
+	bool counted;                     /* among the holders of its GPUs */
+};
+struct zn_energies {
+	const struct zn_job_uses *uses;
+	const struct zn_hardware *hardware;
+	const char *proc; /* NULL: simulated */
+	uint32_t cpus;
+	double idle; /* share of all CPUs' time in the last interval */
+	uint64_t all, idle_sum;
+	uint64_t last_ns; /* when the interval began; 0: none has */
+	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_mj[ZN_GPUS_MAX];
+	bool gpu_known[ZN_GPUS_MAX];
+	uint32_t holders[ZN_GPUS_MAX]; /* jobs that have a GPU */
+	struct zn_job_energy job[ZN_JOBS_MAX];
+};
+void zn_energies_init(
+	struct zn_energies *e, const struct zn_job_uses *uses, const struct zn_hardware *hardware, const char *proc);
+void zn_energies_tick(struct zn_energies *e, uint64_t now_ns); /* after zn_use_tick() and zn_hardware_tick() */
+void zn_energies_end(struct zn_energies *e, const struct zn_job *job, uint64_t now_ns); /* before its report */
+/* Microjoules; part: ZN_ENERGY_COUNT for GPUs. ZN_NOT_KNOWN; e may be NULL. */
+uint64_t zn_energies_of(const struct zn_energies *e, const struct zn_job *job, uint32_t part);
+
+#ifdef ZN_IN_job
+/* What was used since the last look. */
+struct zn_energy_since {
+	uint64_t ns, now_ns;
+	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_uj[ZN_GPUS_MAX];
+};
+#endif
+
 /* ---- job/annotations.c (zn_annotation): what programs say of themselves. ---- */
 
 #define ZN_ANNOTATION_LABELS  8 /* of a job */
@@ -6529,6 +6838,10 @@ void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
 void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to);
 void zn_sim_job_kill(struct zn_sim *s); /* in some scenarios: one of its processes, for want of memory */
 
+/* ---- sim/hardware.c (zn_sim_hardware): the state of the simulated GPUs. ---- */
+
+void zn_sim_hardware(const struct zn_sim *s, struct zn_hardware *to, uint64_t now_ns);
+
 /* ---- output/metrics_walk.c (zn_walk_): series of metrics become samples. ---- */
 
 struct zn_walk;
@@ -6657,7 +6970,8 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
 	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
-	zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
+	zn_metrics_job_energy, zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure,
+	zn_metrics_job_efficiency;
 #endif
 
 /* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node. ---- */
@@ -6674,6 +6988,22 @@ zn_metric_rows zn_metrics_node_counts, zn_metrics_node_nccl_bytes;
 zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
 	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
 	zn_metrics_gpu_amdgpu_errors;
+#endif
+
+/* ---- output/metrics_hardware.c (zn_metrics_hardware_): what metrics of the GPUs' own state yield. ---- */
+
+#ifdef ZN_IN_output
+/* Figures that stand in a row, with the values of their label. */
+struct zn_metric_figures {
+	enum zn_figure first;
+	uint8_t count;
+	const char *label; /* NULL: one figure, and none */
+	const char *name[4];
+};
+/* The arg of figures is a struct zn_metric_figures; of link, whether it is of the width alone. */
+zn_metric_rows zn_metrics_hardware_figures, zn_metrics_hardware_link, zn_metrics_hardware_throttled,
+	zn_metrics_hardware_sources, zn_metrics_hardware_blocked, zn_metrics_hardware_energy, zn_metrics_hardware_up,
+	zn_metrics_hardware_scrapes;
 #endif
 
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */
@@ -6896,6 +7226,16 @@ bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char 
 /* The same of its last 15 minutes. */
 bool zn_server_history(struct zn_json *j, const struct zn_state *state, uint32_t i);
 
+/* ---- output/hardware_json.c (zn_hardware_json): the state of a GPU itself, as JSON. ---- */
+
+#ifdef ZN_IN_output
+/* The key "device"; NULL: nothing is known of it. */
+void zn_hardware_json(struct zn_json *j, const struct zn_device *d);
+/* The i-th GPU that CUDA and HIP do not know. False: there is none. */
+bool zn_hardware_json_item(struct zn_json *j, const struct zn_hardware *h, uint32_t i);
+void zn_hardware_json_energy(struct zn_json *j, const struct zn_hardware *h); /* of the node; NULL: no key */
+#endif
+
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
 #ifdef ZN_IN_output
@@ -7059,6 +7399,8 @@ struct zn_state {
 	const struct zn_latency *latency;             /* NULL: likewise */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
 	const struct zn_job_uses *uses;               /* NULL: none (tests) */
+	const struct zn_hardware *hardware;           /* NULL: none (tests) */
+	const struct zn_energies *energies;           /* NULL: none (tests) */
 	struct zn_writer *writer;                     /* NULL: none */
 	struct zn_sender *sender;                     /* NULL: none */
 	struct zn_notify *notify;                     /* NULL: none */
@@ -7865,6 +8207,9 @@ struct zn_daemon {
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
 	struct zn_job_uses uses;
+	struct zn_hardware hardware;
+	struct zn_energies energies;
+	struct zn_gauge gauge;
 	struct zn_io_sums io_sums;
 	struct zn_xids xids;
 	struct zn_writer writer;

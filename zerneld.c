@@ -89,6 +89,7 @@ static void on_job_end(void *daemon, struct zn_job *job)
 
 	zn_log(ZN_DEBUG, "job %s has ended", job->id);
 	zn_io_sums_refresh(&d->io_sums);
+	zn_energies_end(&d->energies, job, zn_now_ns());
 	job->reported = zn_report_keep(&d->state, job);
 	zn_spool_forget(&d->writer, job);
 }
@@ -397,6 +398,18 @@ static int sender_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
+/* It is the default, and no reason to do nothing at all. */
+static int gauge_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
+{
+	zn_hardware_init(&d->hardware, &d->agg.gpus);
+	d->state.hardware = &d->hardware;
+	if (!d->options.simulate && zn_gauge_open(&d->gauge, d->options.sysfs, why)) {
+		zn_log(ZN_WARN, "gauge: %s; the state of GPUs and energy are absent", why);
+		zn_gauge_close(&d->gauge);
+	}
+	return 0;
+}
+
 static int notify_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
@@ -449,6 +462,8 @@ static int jobs_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	d->state.jobs = &d->jobs;
 	zn_use_init(&d->uses, &d->jobs, zn_cgroup_folders);
 	d->state.uses = &d->uses;
+	zn_energies_init(&d->energies, &d->uses, &d->hardware, d->options.simulate ? NULL : "/proc");
+	d->state.energies = &d->energies;
 	if (d->options.simulate) {
 		zn_sim_jobs(&d->sim, &d->jobs);
 		d->sim.annotations = &d->annotations;
@@ -490,16 +505,16 @@ static int control_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
-/* In this order. The writer and the sender are processes of their own and have nothing of the rest. Capabilities go
+/* In this order. The writer, the sender and the gauge are processes of their own and have nothing of the rest. Capabilities go
  * with the source's; threads may be started after that. */
 static int (*const modules[])(struct zn_daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
-	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
+	sender_open, gauge_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};
 
 static void closed_clear(struct zn_daemon *d)
 {
 	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.worker.fd =
-		d->sender.worker.fd = d->xids.fd = -1;
+		d->sender.worker.fd = d->gauge.worker.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->io_sums.mounts);
 }
 
@@ -539,6 +554,7 @@ static void daemon_close(struct zn_daemon *d)
 	zn_baselines_close(d->baselines);
 	zn_writer_close(&d->writer);
 	zn_sender_close(&d->sender);
+	zn_gauge_close(&d->gauge);
 }
 
 static int fail_with(const char *why)

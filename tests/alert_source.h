@@ -21,8 +21,8 @@ static inline bool name_ends_in(const char *name, const char *end)
 /* Seconds that are a gauge. */
 static inline bool is_gauge_of_time(const char *name)
 {
-	static const char *const ends[] = {
-		"time_seconds", "_doing_seconds", "_wait_seconds", "_age_seconds", "_limit_seconds", "_stuck_seconds"};
+	static const char *const ends[] = {"time_seconds", "_doing_seconds", "_wait_seconds", "_age_seconds",
+		"_limit_seconds", "_stuck_seconds", "_blocked_seconds"};
 
 	for (size_t i = 0; i < ZN_LEN(ends); i++)
 		if (name_ends_in(name, ends[i]) && !name_ends_in(name, "dataloader_wait_seconds"))

@@ -177,19 +177,56 @@ static void put_gpu(struct zn_term *t, struct zn_str gpu)
 	zn_term_end(t);
 }
 
+/* What its use and its state are by themselves, as far as a source tells them: the lines that takes. */
+static int put_state(struct zn_term *t, struct zn_str gpu)
+{
+	static const struct {
+		const char *path, *format;
+		double times;
+	} figures[] = {{"device.utilization", "  %.0f%% busy", 100}, {"device.power_watts", "  %.0f W", 1},
+		{"device.temperature_celsius", "  %.0f °C", 1}, {"device.clock_hertz", "  %.0f MHz", 1e-6}};
+	struct zn_str by = zn_path_find(gpu, "device.throttled_by"), key, reason;
+	double width =
+		zn_path_known(gpu, "device.link_width_ratio") ? zn_value_number(gpu, "device.link_width_ratio") : 1;
+	char name[CELL];
+	size_t at = 0;
+	bool any = width < 1;
+
+	for (size_t i = 0; i < ZN_LEN(figures); i++)
+		any |= zn_path_known(gpu, figures[i].path);
+	if (!any)
+		return 0;
+	zn_term_put(t, "     ");
+	for (size_t i = 0; i < ZN_LEN(figures); i++)
+		if (zn_path_known(gpu, figures[i].path))
+			zn_term_putf(t, figures[i].format, figures[i].times * zn_value_number(gpu, figures[i].path));
+	zn_term_style(t, ZN_STYLE_BAD);
+	while (zn_json_next(by, &at, &key, &reason))
+		zn_term_putf(t, "  throttled: %s", zn_value_text(reason, "", name));
+	if (width < 1)
+		zn_term_putf(t, "  PCIe: %.0f%% of its lanes", 100 * width);
+	zn_term_end(t);
+	return 1;
+}
+
 void zn_panel_gpus(struct zn_watch *w)
 {
 	struct zn_str gpus = zn_path_find(w->snapshot, "gpus"), key, gpu;
-	int room = lines_of(&w->term, 3), count = 0;
+	int room = lines_of(&w->term, 3), count = 0, hidden = 0;
 	size_t at = 0;
 
-	for (; zn_json_next(gpus, &at, &key, &gpu); count++)
-		if (count < room)
-			put_gpu(&w->term, gpu);
+	for (; zn_json_next(gpus, &at, &key, &gpu); count++) {
+		if (room <= 0) {
+			hidden++;
+			continue;
+		}
+		put_gpu(&w->term, gpu);
+		room -= 1 + put_state(&w->term, gpu);
+	}
 	if (count == 0)
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "GPU -  no GPU memory seen yet");
-	else if (count > room)
-		zn_term_line(&w->term, ZN_STYLE_PLAIN, "and %d more GPUs", count - room);
+	else if (hidden)
+		zn_term_line(&w->term, ZN_STYLE_PLAIN, "and %d more GPUs", hidden);
 }
 
 /* The figures of the whole node: as many on a line as fit. */

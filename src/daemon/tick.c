@@ -68,6 +68,18 @@ static void look_if_needed(struct zn_daemon *d)
 	d->looks = needed;
 }
 
+static void hardware_tick(struct zn_daemon *d, uint64_t now_ns)
+{
+	if (d->options.simulate)
+		zn_sim_hardware(&d->sim, &d->hardware, now_ns);
+	else
+		zn_gauge_tick(&d->gauge, &d->hardware, now_ns);
+	if (d->sender.scrape)
+		zn_hardware_scraped(&d->hardware, d->sender.scrape, zn_scrape_copy, now_ns);
+	zn_hardware_tick(&d->hardware, now_ns);
+	zn_energies_tick(&d->energies, now_ns);
+}
+
 void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 {
 	struct zn_daemon *d = ZN_DAEMON_OF(io, tick);
@@ -108,6 +120,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 		zn_sim_job_use(&d->sim, &d->uses);
 	else
 		zn_use_tick(&d->uses, now);
+	hardware_tick(d, now);
 	zn_io_sums_tick(&d->io_sums, now);
 	zn_io_sums_causes(&d->io_sums, &d->causes);
 	if (d->options.simulate)

@@ -446,6 +446,22 @@ void zn_metrics_job_use(struct zn_walk *w)
 	each_use(w, one_figure);
 }
 
+static void job_energy(struct zn_walk *w, const struct zn_job *job, const struct zn_use *use)
+{
+	(void)use;
+	for (uint32_t part = 0; part <= ZN_ENERGY_COUNT; part++) {
+		uint64_t uj = zn_energies_of(w->state->energies, job, part);
+
+		if (uj != ZN_NOT_KNOWN)
+			use_series(w, job, "part", zn_energy_label((enum zn_energy)part), uj, 6);
+	}
+}
+
+void zn_metrics_job_energy(struct zn_walk *w)
+{
+	each_use(w, job_energy);
+}
+
 static const char *const memory_label[] = {
 #define X(e, label) label,
 	ZN_MEMORIES(X)

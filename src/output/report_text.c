@@ -192,6 +192,35 @@ static void gpus_in_a_line(struct zn_out *o, struct zn_str r)
 		bytes_at(b, sums.highest, "peak_bytes"), bytes_at(c, sums.highest, "total_bytes"));
 }
 
+static const char *energy_at(char to[ZN_UNITS_CELL], struct zn_str r, const char *path)
+{
+	double joules = zn_path_known(r, path) ? number_at(r, path) : -1;
+
+	if (joules < 0)
+		return put_none(to);
+	if (joules < 3600)
+		snprintf(to, ZN_UNITS_CELL, "%.0f J", joules);
+	else
+		snprintf(to, ZN_UNITS_CELL, "%.*f kWh", joules < 360000 ? 4 : 2, joules / 3.6e6);
+	return to;
+}
+
+/* Where nothing counts it, nothing is said. */
+static void energy_in_a_line(struct zn_out *o, struct zn_str r)
+{
+	static const char *const parts[] = {
+		"energy_joules.gpu", "energy_joules.cpu", "energy_joules.dram", "energy_joules.node"};
+	char a[ZN_UNITS_CELL], b[ZN_UNITS_CELL], c[ZN_UNITS_CELL], d[ZN_UNITS_CELL];
+	bool any = false;
+
+	for (size_t i = 0; i < ZN_LEN(parts); i++)
+		any |= zn_path_known(r, parts[i]);
+	if (any)
+		put_line(o, "Energy             GPUs %s, CPUs %s, memory %s, share of the node %s (estimated)",
+			energy_at(a, r, parts[0]), energy_at(b, r, parts[1]), energy_at(c, r, parts[2]),
+			energy_at(d, r, parts[3]));
+}
+
 /* What a user asks first, in the words of seff. A report of an older version has none of it. */
 static void put_efficiency(struct zn_out *o, struct zn_str r)
 {
@@ -206,6 +235,7 @@ static void put_efficiency(struct zn_out *o, struct zn_str r)
 		share_at(a, r, "memory.efficiency", " "), bytes_at(b, r, "memory.limit_bytes"),
 		bytes_at(c, r, "memory.needed_peak_bytes"), bytes_at(d, r, "memory.peak_bytes"));
 	gpus_in_a_line(o, r);
+	energy_in_a_line(o, r);
 }
 
 static void put_when(struct zn_out *o, struct zn_str r)

@@ -101,11 +101,12 @@ static bool put_starred(struct zn_json *j, struct scope *s)
 
 static bool gpu_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	const struct zn_gpus *g = &((const struct scope *)scope)->state->agg->gpus;
+	const struct zn_state *state = ((const struct scope *)scope)->state;
+	const struct zn_gpus *g = &state->agg->gpus;
 	const struct zn_gpu *gpu = &g->gpu[i];
 
 	if (i >= g->count)
-		return false;
+		return zn_hardware_json_item(j, state->hardware, i - g->count);
 	if (!zn_gpu_shown(gpu))
 		return true;
 	zn_json_open(j, '{');
@@ -121,6 +122,7 @@ static bool gpu_item(const void *scope, struct zn_json *j, uint32_t i)
 	key_if(j, "processes", !gpu->partial, gpu->processes);
 	zn_json_key(j, "memory_complete");
 	zn_json_bool(j, !gpu->partial);
+	zn_hardware_json(j, zn_hardware_of(state->hardware, gpu));
 	zn_json_close(j, '}');
 	return true;
 }
@@ -535,6 +537,7 @@ static bool put_node(struct zn_json *j, const struct zn_state *state)
 	zn_json_key_u64(j, "uptime_s", uptime_s(state));
 	zn_json_key_u64(j, "interval_ms", state->options->push_interval_ms);
 	zn_rates_node_json(j, state);
+	zn_hardware_json_energy(j, state->hardware);
 	zn_json_key_open(j, "history", '{');
 	zn_json_key_u64(j, "step_ms", ZN_HISTORY_STEP_MS);
 	zn_json_key_u64(j, "steps", state->history ? zn_history_steps(state->history) : 0);

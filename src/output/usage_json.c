@@ -75,6 +75,15 @@ static void put_pressure(struct zn_json *j, const struct zn_use *use)
 	zn_json_close(j, '}');
 }
 
+/* An estimate; a part that nothing counts is null. */
+static void put_energy(struct zn_json *j, const struct zn_state *state, const struct zn_job *job)
+{
+	zn_json_key_open(j, "energy_joules", '{');
+	for (uint32_t part = 0; part <= ZN_ENERGY_COUNT; part++)
+		key_scaled(j, zn_energy_label((enum zn_energy)part), zn_energies_of(state->energies, job, part), 6);
+	zn_json_close(j, '}');
+}
+
 void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job)
 {
 	struct zn_use use;
@@ -85,4 +94,6 @@ void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct z
 	put_cpu(j, &use);
 	put_memory(j, job, &use);
 	put_pressure(j, &use);
+	if (state->energies)
+		put_energy(j, state, job);
 }

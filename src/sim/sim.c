@@ -89,6 +89,7 @@ static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 240
 	[ZN_SCENARIO_XID] = 900,
 	[ZN_SCENARIO_AMDGPU] = 900,
 	[ZN_SCENARIO_SERVER] = 900,
+	[ZN_SCENARIO_LINK] = 900,
 	[ZN_SCENARIO_PAUSES] = PAUSES_S};
 
 static void launch_kernels(struct zn_sim *s, uint32_t rank)

@@ -4,7 +4,7 @@
  * left is for libraries that processes map later: reading /proc of any process, opening its files, attaching programs
  * that are loaded already. The finder's thread alone does that; the loop's, which reads what comes over the network,
  * gives up that too. Both share their memory: docs/SECURITY.md says what that is worth. The processes that write files
- * (writer.c) and make connections (sender.c) give up all else. Nothing here can be undone.
+ * (writer.c), make connections (sender.c) and read /sys (gauge.c) give up all else. Nothing here can be undone.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -107,6 +107,15 @@ static const int sender_allowed[] = {
 	SYS_connect, SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_getsockopt, SYS_setsockopt, SYS_ppoll, SYS_read, SYS_write,
 	SYS_close, SYS_getrandom, SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall,
 	SYS_exit_group,
+#ifdef __x86_64__
+	SYS_poll,
+#endif
+};
+
+/* What the process that reads /sys uses, besides openat() to read. */
+static const int gauge_allowed[] = {
+	SYS_read, SYS_write, SYS_close, SYS_getdents64, SYS_readlinkat, SYS_recvfrom, SYS_sendto, SYS_ppoll, SYS_clock_gettime,
+	SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
 #ifdef __x86_64__
 	SYS_poll,
 #endif
@@ -214,6 +223,13 @@ static const struct check reader_checks[] = {
 static const struct check sender_checks[] = {
 	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
 	CHECK_OF(SYS_socket, 0, ONE_OF, domains),
+#ifdef __x86_64__
+	CHECK_OF(SYS_open, 1, NO_BIT_OF, writing),
+#endif
+};
+
+static const struct check gauge_checks[] = {
+	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
 #ifdef __x86_64__
 	CHECK_OF(SYS_open, 1, NO_BIT_OF, writing),
 #endif
@@ -482,11 +498,16 @@ int zn_sandbox_loop(struct zn_sandbox_folders *f)
 
 /* ---- the processes beside the daemon ---- */
 
-/* No capability, and where the kernel has Landlock no more than is said. Elsewhere the list of system calls must do. */
-static int begin_child(const struct confinement *c)
+/* No capability but for one, or -1, and where the kernel has Landlock no more than is said. Elsewhere the list of system
+ * calls must do. */
+static int begin_child(const struct confinement *c, int capability)
 {
-	struct __user_cap_data_struct none[2] = {{0}};
-	int err = keep_capabilities(none);
+	struct __user_cap_data_struct want[2] = {{0}};
+	int err;
+
+	if (capability >= 0)
+		want[capability / 32].permitted |= 1U << (capability % 32);
+	err = keep_capabilities(want);
 
 	if (err)
 		return err;
@@ -499,9 +520,10 @@ static int begin_child(const struct confinement *c)
 int zn_sandbox_writer(const int *folder, size_t count)
 {
 	int err = begin_child(&(struct confinement){.folder = folder,
-		.count = count,
-		.access =
-			LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE});
+				      .count = count,
+				      .access = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
+					      LANDLOCK_ACCESS_FS_REMOVE_FILE},
+		-1);
 
 	if (err)
 		return err;
@@ -511,8 +533,10 @@ int zn_sandbox_writer(const int *folder, size_t count)
 
 int zn_sandbox_sender(const int *folder, size_t count)
 {
-	int err = begin_child(&(struct confinement){
-		.folder = folder, .count = count, .access = LANDLOCK_ACCESS_FS_READ_FILE, .network = true});
+	int err = begin_child(
+		&(struct confinement){
+			.folder = folder, .count = count, .access = LANDLOCK_ACCESS_FS_READ_FILE, .network = true},
+		-1);
 
 	if (err)
 		return err;
@@ -532,5 +556,19 @@ int zn_sandbox_reader(void)
 	if (err)
 		return err;
 	build_filter(reader_checks, ZN_LEN(reader_checks), reader_allowed, ZN_LEN(reader_allowed));
+	return install_filter(0);
+}
+
+/* The counters of energy are root's to read. */
+int zn_sandbox_gauge(int folder)
+{
+	int err = begin_child(&(struct confinement){.folder = &folder,
+				      .count = 1,
+				      .access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR},
+		CAP_DAC_READ_SEARCH);
+
+	if (err)
+		return err;
+	build_filter(gauge_checks, ZN_LEN(gauge_checks), gauge_allowed, ZN_LEN(gauge_allowed));
 	return install_filter(0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, and on this
- * node to NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits
+ * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, to a dcgm-exporter
+ * (scrape.c), and on this node to NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits
  * for a network. What the sender may do is little: it is nobody, has no capability, a short list of system calls,
  * sockets of IPv4 and IPv6 alone, and of the files, where the kernel has Landlock, those beside /etc/hosts and
  * /etc/resolv.conf to read.
@@ -45,6 +45,7 @@ struct sender {
 	unsigned count;
 	struct zn_destination destination[DESTINATIONS_MAX];
 	struct zn_inquiry inquiry;
+	struct zn_scrape scrape;
 	struct message message;
 };
 
@@ -86,6 +87,7 @@ static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
 {
 	uint64_t due_ns = c->inquiry.due_ns < end_ns ? c->inquiry.due_ns : end_ns;
 
+	due_ns = c->scrape.due_ns < due_ns ? c->scrape.due_ns : due_ns;
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->destination[i].due_ns < due_ns)
 			due_ns = c->destination[i].due_ns;
@@ -96,15 +98,17 @@ static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
 
 static void run_turn(struct sender *c, uint64_t end_ns)
 {
-	struct pollfd all[DESTINATIONS_MAX + 2], *question = &all[c->count + 1];
+	struct pollfd all[DESTINATIONS_MAX + 3], *question = &all[c->count + 1], *scrape = &all[c->count + 2];
 
 	for (unsigned i = 0; i < c->count; i++)
 		all[i] = zn_destination_poll(&c->destination[i]);
 	all[c->count] = (struct pollfd){.fd = c->alone ? -1 : c->worker.fd, .events = POLLIN};
 	*question = zn_inquiry_poll(&c->inquiry);
-	if (poll(all, c->count + 2, wait_ms(c, end_ns, zn_now_ns())) < 0)
+	*scrape = zn_scrape_poll(&c->scrape);
+	if (poll(all, c->count + 3, wait_ms(c, end_ns, zn_now_ns())) < 0)
 		return;
 	zn_inquiry_step(&c->inquiry, question->revents, zn_now_ns()); /* before another one may begin */
+	zn_scrape_step(&c->scrape, scrape->revents, zn_now_ns());
 	if (all[c->count].revents)
 		receive_messages(c);
 	for (unsigned i = 0; i < c->count; i++)
@@ -127,6 +131,7 @@ static void serve_daemon(struct sender *c)
 	while (!c->alone)
 		run_turn(c, UINT64_MAX);
 	zn_inquiry_close(&c->inquiry);
+	zn_scrape_close(&c->scrape);
 	end_ns = zn_now_ns() + FAREWELL_MS * ZN_NS_PER_MS;
 	while (is_busy(c) && zn_now_ns() < end_ns)
 		run_turn(c, end_ns);
@@ -146,6 +151,7 @@ struct start {
 	char token[ZN_TOKEN_MAX + 1];
 	struct zn_destination_done *done;
 	struct zn_inquiry_done *inquiry; /* NULL: nobody is asked */
+	struct zn_scrape_done *scrape;   /* NULL: likewise */
 };
 
 static const char *urls_of(const struct zn_options *o, enum zn_outbound to)
@@ -220,6 +226,8 @@ static void run_sender(const struct start *s, const struct zn_worker *worker)
 		c->worker = *worker;
 	if (!err)
 		zn_inquiry_init(&c->inquiry, s->inquiry);
+	if (!err && !zn_scrape_init(&c->scrape, s->scrape ? s->options->dcgm : "", s->scrape))
+		err = -EADDRNOTAVAIL;
 	if (!err)
 		err = give_up(worker->fd);
 	if (send(worker->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
@@ -240,6 +248,7 @@ static int start_sender(struct zn_sender *c, const struct start *s)
 		run_sender(s, &c->worker);
 	c->done = s->done;
 	c->inquiry = s->inquiry;
+	c->scrape = s->scrape;
 	if (!zn_worker_wait(c->worker.fd, START_MS))
 		return -ETIMEDOUT;
 	return recv(c->worker.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
@@ -268,9 +277,11 @@ static unsigned count_urls(const char *list)
 
 #define DONE_BYTES (DESTINATIONS_MAX * sizeof(struct zn_destination_done))
 
-/* What both processes see: what became of deliveries, and of a question behind that. */
-#define SHARED_BYTES (DONE_BYTES + sizeof(struct zn_inquiry_done))
+/* What both processes see: what became of deliveries, of a question behind that, and the page of a dcgm-exporter. */
+#define SCRAPE_AT    (DONE_BYTES + sizeof(struct zn_inquiry_done))
+#define SHARED_BYTES (SCRAPE_AT + sizeof(struct zn_scrape_done))
 _Static_assert(DONE_BYTES % _Alignof(struct zn_inquiry_done) == 0, "one lies behind the other");
+_Static_assert(SCRAPE_AT % _Alignof(struct zn_scrape_done) == 0, "one lies behind the other");
 
 static int share_memory(struct start *s)
 {
@@ -281,12 +292,14 @@ static int share_memory(struct start *s)
 	s->done = (struct zn_destination_done *)memory;
 	if (s->options->ras && !s->options->simulate)
 		s->inquiry = (struct zn_inquiry_done *)(memory + DONE_BYTES);
+	if (s->options->dcgm[0] && !s->options->simulate)
+		s->scrape = (struct zn_scrape_done *)(memory + SCRAPE_AT);
 	return 0;
 }
 
 bool zn_sender_wanted(const struct zn_options *o)
 {
-	return o->alertmanager[0] || o->webhook[0] || o->otlp[0];
+	return o->alertmanager[0] || o->webhook[0] || o->otlp[0] || (o->dcgm[0] && !o->simulate);
 }
 
 int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX])
@@ -298,7 +311,7 @@ int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_
 	*c = (struct zn_sender){.worker.fd = -1};
 	for (enum zn_outbound to = 0; to < ZN_TO_COUNT; to++)
 		any += c->destinations[to] = count_urls(urls_of(o, to));
-	if (!any && (!o->ras || o->simulate))
+	if (!zn_sender_wanted(o) && (!o->ras || o->simulate))
 		return 0;
 	err = any ? read_token(&s, why) : 0;
 	if (err)
@@ -308,7 +321,10 @@ int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_
 		err = start_sender(c, &s);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot start the process that makes connections: %s%s", strerror(-err),
-			err == -EPERM ? "; needs CAP_SETUID and CAP_SETGID, to become nobody" : "");
+			err == -EPERM ? "; needs CAP_SETUID and CAP_SETGID, to become nobody"
+				: err == -EADDRNOTAVAIL
+				? "; the host of --dcgm must be an address, or a name of /etc/hosts"
+				: "");
 	return err;
 }
 

@@ -18,6 +18,7 @@ SCENARIOS = {
     "oom": {"oom_kill"},
     "xid": {"gpu_xid"},
     "amdgpu": {"gpu_amdgpu"},
+    "link": {"gpu_hardware_errors"},
     "healthy": set(),
 }
 CYCLE_S = 20

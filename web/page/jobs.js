@@ -36,6 +36,15 @@ function memoryTitle({memory: m}) {
 		`${known(m.peak_bytes, bytes)} with cache of files`;
 }
 
+// An estimate, in watt-hours: of the node as metered, or else of the parts that something counts.
+function energy({energy_joules: e}) {
+	const parts = e ? [e.gpu, e.cpu, e.dram].filter((v) => v != null) : [];
+	const sum = e && e.node != null ? e.node : parts.reduce((a, b) => a + b, 0);
+	return parts.length || (e && e.node != null) ? `${count(sum / 3600)} Wh` : "";
+}
+const energyTitle = ({energy_joules: e}) => (e ? Object.entries(e).map(([part, v]) =>
+	`${part} ${known(v, (j) => `${count(j / 3600)} Wh`)}`).join(", ") + "; estimated" : "");
+
 const jobColumns = [
 	{name: "Job"}, // a button
 	{name: "State", text: (job) => job.state + (job.restart ? `, restart ${job.restart}` : "")},
@@ -47,6 +56,7 @@ const jobColumns = [
 	{name: "Time", text: (job) => span(job.elapsed_s), number: true, title: times},
 	{name: "CPU", text: (job) => share(job.cpu), number: true, title: cpuTitle},
 	{name: "Memory", text: (job) => share(job.memory), number: true, title: memoryTitle},
+	{name: "Energy", text: energy, number: true, title: energyTitle},
 	{name: "Processes", text: (job) => exact(job.processes), number: true,
 		title: (job) => `and ${exact(job.processes_gone)} that have gone`},
 	{name: "Launches", text: (job) => count(job.launches), number: true, title: (job) => exact(job.launches)},

@@ -93,6 +93,8 @@ static const struct good {
 	{"simulate-cycle-s", "86400", NUMBER, AT(simulate_cycle_s), 86400},
 	{"simulate-cycle-s", "auto", NUMBER, AT(simulate_cycle_s), 0},
 	{"kmsg", "/tmp/log", TEXT, AT(kmsg), 0},
+	{"sysfs", "/tmp/sys", TEXT, AT(sysfs), 0},
+	{"dcgm", "http://127.0.0.1:9400/metrics", TEXT, AT(dcgm), 0},
 	{"ras", "off", NUMBER, AT(ras), 0},
 	{"ras", "on", NUMBER, AT(ras), 1},
 	{"overhead-budget", "100%", NUMBER, AT(overhead_budget), 1000000},
@@ -378,6 +380,7 @@ static const struct {
 	{"gpu-majors", "nvidia", "one or more device numbers from 1 to 511 with commas between them"},
 	{"gpu-majors", "195;226", "one or more device numbers from 1 to 511 with commas between them"},
 	{"kmsg", "log", "an absolute path, or none"},
+	{"sysfs", "sys", "an absolute path, or none"},
 	{"ras", "yes", "on or off"},
 	{"overhead-budget", "0%", "a share of one core: 0.0001% to 100%"},
 	{"overhead-budget", "1", "a share of one core: 0.0001% to 100%"},
@@ -699,7 +702,7 @@ T(help_names_every_option)
 		"token-file", "control", "report-dir", "max-connections", "max-connections-per-peer", "gpu-majors",
 		"overhead-budget", "config", "check", "list-metrics", "list-probes", "version", "help", "alertmanager",
 		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts", "kmsg",
-		"libraries", "user-libraries", "table-cpus", "ras", "stacks", "series"};
+		"libraries", "user-libraries", "table-cpus", "ras", "stacks", "series", "sysfs", "dcgm"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

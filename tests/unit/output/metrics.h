@@ -15,7 +15,7 @@
 
 #define TEXT_BYTES   (8 << 20)
 #define SAMPLES_MAX  20000
-#define FAMILIES_MAX 192
+#define FAMILIES_MAX 256
 #define PID          4242
 
 const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";

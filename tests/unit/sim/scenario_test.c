@@ -43,6 +43,10 @@ static const struct row {
 	{"oom_kill", ZN_SCENARIO_OOM, 0},
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
+	{"gpu_throttled", ZN_SCENARIO_THROTTLED, 0},
+	{"gpu_link_narrow", ZN_SCENARIO_LINK, 0},
+	{"gpu_hardware_errors", ZN_SCENARIO_LINK, 0},
+	{"gpu_driver_not_answering", ZN_SCENARIO_SYSFS_HANG, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
 	{"job_stalled", ZN_SCENARIO_HANG,
 		ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT | 1ull << ZN_SCENARIO_STOPPED},
@@ -127,6 +131,7 @@ static struct zn_stopped stopped;
 static struct zn_startup startup;
 static struct zn_checkpoints checkpoints;
 static struct zn_activity activity;
+static struct zn_hardware hardware;
 static struct zn_state view;
 
 static size_t row_of(const char *alert)
@@ -184,6 +189,8 @@ static void start(enum zn_scenario scenario)
 	zn_startup_init(&startup, &agg, zn_now_ns());
 	zn_checkpoints_init(&checkpoints, &agg);
 	memset(&stopped, 0, sizeof(stopped));
+	memset(&hardware, 0, sizeof(hardware));
+	zn_hardware_init(&hardware, &agg.gpus);
 	causes.stopped = &stopped;
 	causes.startup = &startup;
 	causes.checkpoints = &checkpoints;
@@ -207,6 +214,7 @@ static void start(enum zn_scenario scenario)
 		.jobs_progress = &jobs_progress,
 		.stopped = &stopped,
 		.causes = &causes,
+		.hardware = &hardware,
 		.node = "node1"};
 	zn_io_sums_init(&io_sums, &sim.memory.arena, &jobs);
 	zn_sim_mounts(&io_sums.mounts);
@@ -240,6 +248,8 @@ static void one_second(void)
 	zn_startup_tick(&startup, now);
 	zn_checkpoints_tick(&checkpoints, now);
 	zn_causes_tick(&causes, now);
+	zn_sim_hardware(&sim, &hardware, now);
+	zn_hardware_tick(&hardware, now);
 	zn_history_tick(history, &agg, now);
 	zn_latency_tick(latency, &sim.memory.arena, zn_history_steps(history), now);
 	zn_baselines_tick(baselines, view.agg, view.history, now);
@@ -309,6 +319,9 @@ static const struct {
 	{ZN_SCENARIO_OOM, "oom_kill", false},
 	{ZN_SCENARIO_XID, "gpu_xid", false},
 	{ZN_SCENARIO_AMDGPU, "gpu_amdgpu", false},
+	{ZN_SCENARIO_THROTTLED, "gpu_throttled", false},
+	{ZN_SCENARIO_LINK, "gpu_hardware_errors", false},
+	{ZN_SCENARIO_SYSFS_HANG, "gpu_driver_not_answering", false},
 	{ZN_SCENARIO_HANG, "hang", false},
 	{ZN_SCENARIO_DRIVER, "hang", false},
 	{ZN_SCENARIO_ALL_WAIT, "all_wait", false},
@@ -345,7 +358,13 @@ static bool is_in_state(const char *text, const char *state)
 
 static const char *state_of_rule(const char *rule)
 {
-	return !strcmp(rule, "gpu_oom_warning") || !strcmp(rule, "oom_kill") ? "critical" : "warned";
+	static const char *const critical[] = {
+		"gpu_oom_warning", "oom_kill", "gpu_hardware_errors", "gpu_driver_not_answering"};
+
+	for (size_t i = 0; i < ZN_LEN(critical); i++)
+		if (!strcmp(rule, critical[i]))
+			return "critical";
+	return "warned";
 }
 
 /* The first cause that is said of any job; "": none. An alert alone is a state of its own. */

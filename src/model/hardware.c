@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * hardware.c: the state of the GPUs themselves, whoever tells it: /sys, a dcgm-exporter, the companion zernel-gpu. Of each
+ * figure the best source that is not silent is shown; what none tells is absent.
+ *
+ * Limits: for how long a GPU was throttled is a sum over looks at whether it is.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "zernel.h"
+
+/* So long after its last word a source is silent. */
+static const uint64_t silent_ns[ZN_SOURCE_COUNT] = {
+	[ZN_SOURCE_NVML] = 10 * ZN_NS_PER_S, [ZN_SOURCE_DCGM] = 50 * ZN_NS_PER_S, [ZN_SOURCE_SYS] = 10 * ZN_NS_PER_S};
+
+static const struct {
+	const char *name;
+	int decimals;
+} figures[] = {
+#define X(e, name, decimals) {name, decimals},
+	ZN_FIGURES(X)
+#undef X
+};
+
+const char *zn_figure_name(enum zn_figure f)
+{
+	return figures[f].name;
+}
+
+int zn_figure_decimals(enum zn_figure f)
+{
+	return figures[f].decimals;
+}
+
+enum zn_figure zn_figure_find(struct zn_str name)
+{
+	enum zn_figure f = 0;
+
+	while (f < ZN_FIGURE_COUNT &&
+		(strlen(figures[f].name) != name.len || memcmp(figures[f].name, name.at, name.len)))
+		f++;
+	return f;
+}
+
+const char *zn_throttle_label(enum zn_throttle t)
+{
+	static const char *const labels[] = {
+#define X(e, name) name,
+		ZN_THROTTLES(X)
+#undef X
+	};
+
+	return labels[t];
+}
+
+const char *zn_energy_label(enum zn_energy e)
+{
+	static const char *const labels[] = {
+#define X(e, name) name,
+		ZN_ENERGIES(X)
+#undef X
+			"gpu",
+	};
+
+	return labels[e];
+}
+
+const char *zn_source_label(enum zn_source s, enum zn_figure f)
+{
+	static const char *const labels[] = {[ZN_SOURCE_NVML] = "nvml", [ZN_SOURCE_DCGM] = "dcgm"};
+
+	return s != ZN_SOURCE_SYS ? labels[s] : f < ZN_FIGURE_LINK_SPEED ? "drm" : "sysfs";
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a[0] && !strcasecmp(a, b);
+}
+
+/* An address decides, where both have one. */
+static bool is_device(const struct zn_device *d, const struct zn_reading *r)
+{
+	if (d->now.pci[0] && r->pci[0])
+		return same_text(d->now.pci, r->pci);
+	return same_text(d->now.uuid, r->uuid);
+}
+
+static struct zn_device *device_of(struct zn_hardware *h, const struct zn_reading *r)
+{
+	for (uint32_t i = 0; i < h->count; i++)
+		if (is_device(&h->device[i], r))
+			return &h->device[i];
+	return NULL;
+}
+
+/* What the drivers' lists say of it; the first process that uses a GPU may wake it, and then it has a UUID. */
+static void name_device(const struct zn_hardware *h, struct zn_device *d)
+{
+	const struct zn_gpus *g = h->gpus;
+
+	d->listed = false;
+	for (uint32_t i = 0; i < g->count && !d->listed; i++) {
+		const struct zn_gpu *gpu = &g->gpu[i];
+
+		if (!same_text(gpu->pci, d->now.pci))
+			continue;
+		d->listed = true;
+		snprintf(d->id, sizeof(d->id), "%s", gpu->id);
+		if (gpu->uuid[0])
+			memcpy(d->now.uuid, gpu->uuid, sizeof(d->now.uuid));
+	}
+	if (!d->listed)
+		snprintf(d->id, sizeof(d->id), "%s", d->now.pci);
+}
+
+static struct zn_device *add_device(struct zn_hardware *h, const struct zn_reading *r)
+{
+	struct zn_device *d = h->count < ZN_GPUS_MAX && r->pci[0] ? &h->device[h->count++] : NULL;
+
+	if (d) {
+		*d = (struct zn_device){0};
+		memcpy(d->now.pci, r->pci, sizeof(d->now.pci));
+		name_device(h, d);
+	}
+	return d;
+}
+
+void zn_hardware_init(struct zn_hardware *h, const struct zn_gpus *gpus)
+{
+	h->gpus = gpus;
+}
+
+bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_reading *r, uint64_t now_ns)
+{
+	struct zn_device *d = device_of(h, r);
+
+	if (!d && s == ZN_SOURCE_SYS)
+		d = add_device(h, r);
+	if (!d)
+		return false;
+	d->by[s].at_ns = now_ns;
+	d->by[s].reading = *r;
+	d->by[s].reading.known &= (1ULL << ZN_FIGURE_COUNT) - 1;
+	if (r->uuid[0] && !d->now.uuid[0])
+		memcpy(d->now.uuid, r->uuid, sizeof(d->now.uuid));
+	return true;
+}
+
+/* From the best source to the worst. */
+static void choose_figures(struct zn_device *d, uint64_t now_ns)
+{
+	d->now.known = d->sources = 0;
+	for (enum zn_source s = 0; s < ZN_SOURCE_COUNT; s++) {
+		const struct zn_reading *r = &d->by[s].reading;
+
+		if (!d->by[s].at_ns || now_ns - d->by[s].at_ns > silent_ns[s])
+			continue;
+		for (enum zn_figure f = 0; f < ZN_FIGURE_COUNT; f++)
+			if (zn_reading_has(r, f) && !zn_reading_has(&d->now, f)) {
+				zn_reading_set(&d->now, f, r->value[f]);
+				d->from[f] = s;
+			}
+		if (r->known)
+			d->sources |= 1ULL << s;
+	}
+}
+
+static void add_throttled(struct zn_device *d, uint64_t ns)
+{
+	if (!zn_reading_has(&d->now, ZN_FIGURE_THROTTLE))
+		return;
+	d->throttle_known = true;
+	for (enum zn_throttle t = 0; t < ZN_THROTTLE_COUNT; t++)
+		if (d->now.value[ZN_FIGURE_THROTTLE] >> t & 1)
+			d->throttled_ns[t] += ns;
+}
+
+void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *from,
+	bool (*copy)(struct zn_scrape_done *to, const struct zn_scrape_done *from), uint64_t now_ns)
+{
+	struct zn_scrape_done *s = &h->scrape;
+	uint64_t before = s->version;
+
+	h->asked = true;
+	if (!copy(s, from) || s->version == before || !s->up)
+		return;
+	for (uint32_t i = 0; i < s->count && i < ZN_GPUS_MAX; i++) {
+		s->reading[i].pci[sizeof(s->reading[i].pci) - 1] = 0;
+		s->reading[i].uuid[sizeof(s->reading[i].uuid) - 1] = 0;
+		zn_hardware_take(h, ZN_SOURCE_DCGM, &s->reading[i], now_ns);
+	}
+}
+
+void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns)
+{
+	uint64_t past_ns = h->tick_ns ? now_ns - h->tick_ns : 0;
+
+	for (uint32_t i = 0; i < h->count; i++) {
+		struct zn_device *d = &h->device[i];
+
+		name_device(h, d);
+		choose_figures(d, now_ns);
+		add_throttled(d, past_ns);
+	}
+	h->tick_ns = now_ns;
+}
+
+uint64_t zn_hardware_link(const struct zn_device *d, bool width)
+{
+	const uint64_t *v = d->now.value, need = 1ULL << ZN_FIGURE_LINK_WIDTH | 1ULL << ZN_FIGURE_LINK_WIDTH_MAX,
+		       speeds = 1ULL << ZN_FIGURE_LINK_SPEED | 1ULL << ZN_FIGURE_LINK_SPEED_MAX;
+	uint64_t part = v[ZN_FIGURE_LINK_WIDTH], whole = v[ZN_FIGURE_LINK_WIDTH_MAX];
+
+	if ((d->now.known & need) != need || (!width && (d->now.known & speeds) != speeds))
+		return ZN_NOT_KNOWN;
+	if (!width)
+		part *= v[ZN_FIGURE_LINK_SPEED], whole *= v[ZN_FIGURE_LINK_SPEED_MAX];
+	return whole ? part * 1000000 / whole : ZN_NOT_KNOWN;
+}
+
+const struct zn_device *zn_hardware_of(const struct zn_hardware *h, const struct zn_gpu *gpu)
+{
+	for (uint32_t i = 0; h && i < h->count; i++)
+		if (same_text(h->device[i].now.pci, gpu->pci))
+			return &h->device[i];
+	return NULL;
+}

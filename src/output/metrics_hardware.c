@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* metrics_hardware.c: what metrics of the GPUs' own state, and of the node's energy, yield. What no source tells has no series. */
+#include "zernel.h"
+
+static void device_series(struct zn_walk *w, const struct zn_device *d)
+{
+	zn_walk_series(w);
+	zn_walk_label(w, "gpu_id", d->id);
+	zn_walk_label(w, "uuid", d->now.uuid);
+}
+
+static void put_figures(struct zn_walk *w, const struct zn_device *d, const struct zn_metric_figures *m)
+{
+	for (uint8_t i = 0; i < m->count; i++) {
+		enum zn_figure f = (enum zn_figure)(m->first + i);
+
+		if (!zn_reading_has(&d->now, f))
+			continue;
+		device_series(w, d);
+		if (m->label)
+			zn_walk_label(w, m->label, m->name[i]);
+		zn_walk_scaled(w, d->now.value[f], zn_figure_decimals(f));
+	}
+}
+
+void zn_metrics_hardware_figures(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && i < h->count; i++)
+		put_figures(w, &h->device[i], w->metric->arg);
+}
+
+void zn_metrics_hardware_link(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+	bool width = *(const bool *)w->metric->arg;
+
+	for (uint32_t i = 0; h && i < h->count; i++) {
+		uint64_t ppm = zn_hardware_link(&h->device[i], width);
+
+		if (ppm == ZN_NOT_KNOWN)
+			continue;
+		device_series(w, &h->device[i]);
+		zn_walk_scaled(w, ppm, 6);
+	}
+}
+
+void zn_metrics_hardware_throttled(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && i < h->count; i++)
+		for (enum zn_throttle t = 0; h->device[i].throttle_known && t < ZN_THROTTLE_COUNT; t++) {
+			device_series(w, &h->device[i]);
+			zn_walk_label(w, "reason", zn_throttle_label(t));
+			zn_walk_scaled(w, h->device[i].throttled_ns[t], 9);
+		}
+}
+
+/* A source is named once, though its figures are many. */
+static void put_sources(struct zn_walk *w, const struct zn_device *d)
+{
+	static const enum zn_figure parts[] = {0, ZN_FIGURE_LINK_SPEED, ZN_FIGURE_COUNT};
+
+	for (enum zn_source s = 0; s < ZN_SOURCE_COUNT; s++)
+		for (size_t part = 0; part + 1 < ZN_LEN(parts); part++) {
+			bool any = false;
+
+			if (s != ZN_SOURCE_SYS && part)
+				continue;
+			for (enum zn_figure f = parts[part]; f < parts[s == ZN_SOURCE_SYS ? part + 1 : 2]; f++)
+				any |= zn_reading_has(&d->now, f) && d->from[f] == s;
+			if (!any)
+				continue;
+			device_series(w, d);
+			zn_walk_label(w, "source", zn_source_label(s, parts[part]));
+			zn_walk_integer(w, 1);
+		}
+}
+
+void zn_metrics_hardware_sources(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && i < h->count; i++)
+		put_sources(w, &h->device[i]);
+}
+
+void zn_metrics_hardware_blocked(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	if (!h || !h->blocked_ns)
+		return;
+	zn_walk_series(w);
+	zn_walk_label(w, "file", h->blocked);
+	zn_walk_scaled(w, h->blocked_ns, 9);
+}
+
+void zn_metrics_hardware_energy(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (enum zn_energy e = 0; h && e < ZN_ENERGY_COUNT; e++) {
+		if (!(h->energy_known >> e & 1))
+			continue;
+		zn_walk_series(w);
+		zn_walk_label(w, "part", zn_energy_label(e));
+		zn_walk_scaled(w, h->energy_uj[e], 6);
+	}
+}
+
+void zn_metrics_hardware_up(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	if (h && h->asked)
+		zn_walk_one(w, h->scrape.up != 0, 0);
+}
+
+void zn_metrics_hardware_scrapes(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (enum zn_scrape_outcome o = 0; h && h->asked && o < ZN_SCRAPE_COUNT; o++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "outcome", zn_scrape_label(o));
+		zn_walk_integer(w, h->scrape.times[o]);
+	}
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * sysfs_test.c: trees like /sys: GPUs of three vendors, one that sleeps, files that are missing or make no sense; counters of
+ * energy that wrap, and meters of power.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "zernel.h"
+#include "t.h"
+
+#define S ZN_NS_PER_S
+
+static char root[64];
+static struct zn_sysfs sysfs;
+static struct zn_sysfs_at at;
+static uint64_t now;
+
+static void put(const char *name, const char *text)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	for (char *c = path + strlen(root) + 1; (c = strchr(c, '/')); c++) {
+		*c = 0;
+		mkdir(path, 0755);
+		*c = '/';
+	}
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+static void link_to(const char *name, const char *target)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	CHECK(symlink(target, path) == 0);
+}
+
+static void begin(void)
+{
+	int fd;
+
+	strcpy(root, "/tmp/sysfs.XXXXXX");
+	CHECK(mkdtemp(root) != NULL);
+	fd = open(root, O_RDONLY | O_DIRECTORY);
+	CHECK(fd >= 0);
+	zn_sysfs_init(&sysfs, fd, &at);
+	now = 100 * S;
+}
+
+static void end(void)
+{
+	char command[96];
+
+	close(sysfs.root);
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	CHECK(system(command) == 0);
+}
+
+static void look(unsigned rounds)
+{
+	for (; rounds; rounds--, now += S)
+		zn_sysfs_round(&sysfs, now);
+	CHECK_EQ(at.since_ns, 0);
+}
+
+/* A device below a port, as the real tree has it: bus/pci/devices has links. */
+static void add_device(const char *pci, const char *driver)
+{
+	char name[128], target[128];
+
+	snprintf(name, sizeof(name), "devices/port/%s/numa_node", pci);
+	put(name, "1\n");
+	put("bus/pci/devices/0000:00:00.0/class", "0x060000\n");
+	snprintf(name, sizeof(name), "bus/pci/devices/%s", pci);
+	snprintf(target, sizeof(target), "../../../devices/port/%s", pci);
+	link_to(name, target);
+	snprintf(name, sizeof(name), "devices/port/%s/driver", pci);
+	snprintf(target, sizeof(target), "../../../bus/pci/drivers/%s", driver);
+	link_to(name, target);
+}
+
+static void check_figure(uint32_t gpu, enum zn_figure f, uint64_t want)
+{
+	const struct zn_reading *r = &sysfs.seen.gpu[gpu];
+
+	CHECK(zn_reading_has(r, f));
+	if (r->value[f] != want)
+		T_FAIL("%s is %llu, not %llu", zn_figure_name(f), (unsigned long long)r->value[f],
+			(unsigned long long)want);
+}
+
+static void check_absent(uint32_t gpu, enum zn_figure f)
+{
+	CHECK(!zn_reading_has(&sysfs.seen.gpu[gpu], f));
+	if (zn_reading_has(&sysfs.seen.gpu[gpu], f))
+		T_FAIL("%s is there", zn_figure_name(f));
+}
+
+#define NV "devices/port/0000:1b:00.0/"
+
+T(link_and_errors_of_any_vendor)
+{
+	begin();
+	add_device("0000:1b:00.0", "nvidia");
+	put(NV "current_link_speed", "16.0 GT/s PCIe\n");
+	put(NV "max_link_speed", "32.0 GT/s PCIe\n");
+	put(NV "current_link_width", "8\n");
+	put(NV "max_link_width", "16\n");
+	put(NV "aer_dev_correctable", "RxErr 3\nBadTLP 0\nTOTAL_ERR_COR 5\n");
+	put(NV "aer_dev_nonfatal", "Undefined 0\nTOTAL_ERR_NONFATAL 0\n");
+	put(NV "power/runtime_status", "active\n");
+	look(1);
+	CHECK_EQ(sysfs.seen.count, 1);
+	CHECK_STR(sysfs.seen.gpu[0].pci, "0000:1b:00.0");
+	check_figure(0, ZN_FIGURE_LINK_SPEED, 160);
+	check_figure(0, ZN_FIGURE_LINK_SPEED_MAX, 320);
+	check_figure(0, ZN_FIGURE_LINK_WIDTH, 8);
+	check_figure(0, ZN_FIGURE_LINK_WIDTH_MAX, 16);
+	check_figure(0, ZN_FIGURE_PCIE_CORRECTABLE, 5);
+	check_figure(0, ZN_FIGURE_PCIE_NONFATAL, 0);
+	check_absent(0, ZN_FIGURE_PCIE_FATAL); /* there is no such file */
+	check_figure(0, ZN_FIGURE_NUMA_NODE, 1);
+	check_figure(0, ZN_FIGURE_SUSPENDED, 0);
+	check_absent(0, ZN_FIGURE_UTILIZATION);
+	check_absent(0, ZN_FIGURE_ENERGY);
+	end();
+}
+
+/* A port of eight lanes loses none of a device's sixteen. */
+T(the_port_above_limits_a_link)
+{
+	begin();
+	add_device("0000:1b:00.0", "nvidia");
+	put(NV "current_link_width", "8\n");
+	put(NV "max_link_width", "16\n");
+	put("devices/port/max_link_width", "8\n");
+	look(1);
+	check_figure(0, ZN_FIGURE_LINK_WIDTH_MAX, 8);
+	end();
+}
+
+/* One that sleeps is not asked for anything that would wake it, and what it said before is gone. */
+T(a_gpu_that_sleeps_is_left_alone)
+{
+	begin();
+	add_device("0000:1b:00.0", "amdgpu");
+	put(NV "power/runtime_status", "active\n");
+	put(NV "current_link_width", "16\n");
+	put(NV "gpu_busy_percent", "3\n");
+	look(10);
+	check_figure(0, ZN_FIGURE_UTILIZATION, 30000);
+	put(NV "power/runtime_status", "suspended\n");
+	look(10);
+	check_figure(0, ZN_FIGURE_SUSPENDED, 1);
+	check_absent(0, ZN_FIGURE_UTILIZATION);
+	check_absent(0, ZN_FIGURE_LINK_WIDTH);
+	end();
+}
+
+T(hostile_text_is_absent)
+{
+	static const char *const texts[] = {"", "\n", "-1\n", "Unknown\n", "99999999999999999999999\n", "0\n", "255\n",
+		"4611686018427387904\n", "\x01\xff\xfe", "abc 16"};
+	char huge[8192];
+
+	begin();
+	add_device("0000:1b:00.0", "amdgpu");
+	for (size_t i = 0; i < ZN_LEN(texts); i++) {
+		put(NV "current_link_width", texts[i]);
+		put(NV "aer_dev_fatal", texts[i]);
+		sysfs.rounds = 0;
+		look(1);
+		check_absent(0, ZN_FIGURE_LINK_WIDTH);
+		check_absent(0, ZN_FIGURE_PCIE_FATAL);
+	}
+	put(NV "numa_node", "-1\n");
+	put(NV "gpu_busy_percent", "101\n");
+	memset(huge, '7', sizeof(huge) - 1);
+	huge[sizeof(huge) - 1] = 0;
+	put(NV "mem_info_vram_used", huge);
+	sysfs.rounds = 0;
+	look(1);
+	check_absent(0, ZN_FIGURE_NUMA_NODE);
+	check_absent(0, ZN_FIGURE_UTILIZATION);
+	check_absent(0, ZN_FIGURE_VRAM_USED);
+	end();
+}
+
+/* Power becomes energy, as amdgpu counts none. */
+T(amd_by_drm_and_hwmon)
+{
+	begin();
+	add_device("0000:1b:00.0", "amdgpu");
+	put(NV "gpu_busy_percent", "87\n");
+	put(NV "mem_info_vram_used", "1073741824\n");
+	put(NV "mem_info_vram_total", "68702699520\n");
+	put(NV "ras/umc_err_count", "ue: 2\nce: 7\n");
+	put(NV "hwmon/hwmon4/temp1_input", "48000\n");
+	put(NV "hwmon/hwmon4/temp2_input", "61000\n");
+	put(NV "hwmon/hwmon4/temp3_input", "55000\n");
+	put(NV "hwmon/hwmon4/freq1_input", "1700000000\n");
+	put(NV "hwmon/hwmon4/power1_average", "300000000\n");
+	put(NV "hwmon/hwmon4/power1_cap", "560000000\n");
+	look(1);
+	check_figure(0, ZN_FIGURE_UTILIZATION, 870000);
+	check_figure(0, ZN_FIGURE_VRAM_USED, 1073741824);
+	check_figure(0, ZN_FIGURE_ECC_UNCORRECTED, 2);
+	check_figure(0, ZN_FIGURE_ECC_CORRECTED, 7);
+	check_figure(0, ZN_FIGURE_TEMPERATURE, 48000);
+	check_figure(0, ZN_FIGURE_HOTSPOT, 61000);
+	check_figure(0, ZN_FIGURE_MEMORY_TEMPERATURE, 55000);
+	check_figure(0, ZN_FIGURE_CLOCK, 1700000000);
+	check_figure(0, ZN_FIGURE_POWER, 300000);
+	check_figure(0, ZN_FIGURE_POWER_LIMIT, 560000);
+	check_figure(0, ZN_FIGURE_ENERGY, 0);
+	look(5);
+	check_figure(0, ZN_FIGURE_ENERGY, 5 * 300000);
+	now += 3600 * S; /* asleep, or blocked: nobody knows what it drew */
+	look(1);
+	check_figure(0, ZN_FIGURE_ENERGY, 5 * 300000);
+	end();
+}
+
+T(intel_by_drm_and_hwmon)
+{
+	begin();
+	add_device("0000:03:00.0", "i915");
+	put("devices/port/0000:03:00.0/drm/renderD128/dev", "226:128\n");
+	put("devices/port/0000:03:00.0/drm/card0/gt/gt0/rps_act_freq_mhz", "1550\n");
+	put("devices/port/0000:03:00.0/drm/card0/gt/gt0/throttle_reason_pl1", "1\n");
+	put("devices/port/0000:03:00.0/drm/card0/gt/gt0/throttle_reason_thermal", "0\n");
+	put("devices/port/0000:03:00.0/hwmon/hwmon2/energy1_input", "7000000\n");
+	put("devices/port/0000:03:00.0/hwmon/hwmon2/temp2_input", "40000\n");
+	look(2);
+	check_figure(0, ZN_FIGURE_CLOCK, 1550000000);
+	check_figure(0, ZN_FIGURE_THROTTLE, 1 << ZN_THROTTLE_POWER);
+	check_figure(0, ZN_FIGURE_ENERGY, 7000);
+	check_absent(0, ZN_FIGURE_HOTSPOT);
+	check_absent(0, ZN_FIGURE_UTILIZATION);
+	end();
+}
+
+#define ZONE "class/powercap/intel-rapl:"
+
+static uint64_t energy(enum zn_energy e)
+{
+	return sysfs.seen.energy_known >> e & 1 ? sysfs.seen.energy_uj[e] : ZN_NOT_KNOWN;
+}
+
+/* Two sockets; one wraps. Cores are inside of packages, the same zones by MMIO are the same energy. */
+T(rapl_wraps)
+{
+	begin();
+	put(ZONE "0/name", "package-0\n");
+	put(ZONE "0/max_energy_range_uj", "262143328850\n");
+	put(ZONE "0/energy_uj", "262143328000\n");
+	put(ZONE "0:0/name", "core\n");
+	put(ZONE "0:0/max_energy_range_uj", "262143328850\n");
+	put(ZONE "0:0/energy_uj", "5\n");
+	put(ZONE "0:1/name", "dram\n");
+	put(ZONE "0:1/max_energy_range_uj", "65712999613\n");
+	put(ZONE "0:1/energy_uj", "1000\n");
+	put(ZONE "1/name", "package-1\n");
+	put(ZONE "1/max_energy_range_uj", "262143328850\n");
+	put(ZONE "1/energy_uj", "50\n");
+	put("class/powercap/intel-rapl-mmio:0/name", "package-0\n");
+	put("class/powercap/intel-rapl-mmio:0/energy_uj", "1\n");
+	look(1);
+	CHECK_EQ(energy(ZN_ENERGY_CPU), 0);
+	CHECK_EQ(energy(ZN_ENERGY_DRAM), 0);
+	CHECK_EQ(energy(ZN_ENERGY_NODE), ZN_NOT_KNOWN);
+	put(ZONE "0/energy_uj", "150\n");
+	put(ZONE "0:0/energy_uj", "500000\n");
+	put(ZONE "0:1/energy_uj", "3000\n");
+	put(ZONE "1/energy_uj", "70\n");
+	look(1);
+	CHECK_EQ(energy(ZN_ENERGY_CPU), 850 + 150 + 20);
+	CHECK_EQ(energy(ZN_ENERGY_DRAM), 2000);
+	put(ZONE "1/energy_uj", "what?\n");
+	look(1);
+	CHECK_EQ(energy(ZN_ENERGY_CPU), 1020);
+	put(ZONE "1/energy_uj", "100\n");
+	look(1);
+	CHECK_EQ(energy(ZN_ENERGY_CPU), 1050);
+	end();
+}
+
+T(cray_counts_joules_of_the_node)
+{
+	begin();
+	put("cray/pm_counters/energy", "1000 J 1700000000 us\n");
+	put("cray/pm_counters/cpu_energy", "300 J 1700000000 us\n");
+	put(ZONE "0/name", "package-0\n");
+	put(ZONE "0/max_energy_range_uj", "262143328850\n");
+	put(ZONE "0/energy_uj", "10\n");
+	look(1);
+	put("cray/pm_counters/energy", "1007 J 1700000001 us\n");
+	put("cray/pm_counters/cpu_energy", "302 J 1700000001 us\n");
+	put(ZONE "0/energy_uj", "5000000\n");
+	look(1);
+	CHECK_EQ(energy(ZN_ENERGY_NODE), 7000000);
+	CHECK_EQ(energy(ZN_ENERGY_CPU), 2000000);
+	CHECK_EQ(energy(ZN_ENERGY_DRAM), ZN_NOT_KNOWN);
+	end();
+}
+
+T(meters_of_power_are_summed_up)
+{
+	begin();
+	put("class/hwmon/hwmon0/name", "coretemp\n");
+	put("class/hwmon/hwmon1/name", "power_meter\n");
+	put("class/hwmon/hwmon1/device/power1_oem_info", "Module Power Socket 0\n");
+	put("class/hwmon/hwmon1/device/power1_average", "600000000\n");
+	put("class/hwmon/hwmon2/name", "power_meter\n");
+	put("class/hwmon/hwmon2/device/power1_oem_info", "CPU Power Socket 0\n");
+	put("class/hwmon/hwmon2/device/power1_average", "200000000\n");
+	put("class/hwmon/hwmon3/name", "power_meter\n");
+	put("class/hwmon/hwmon3/device/power1_oem_info", "Grace Power Socket 0\n");
+	put("class/hwmon/hwmon3/device/power1_average", "300000000\n");
+	look(4);
+	CHECK_EQ(energy(ZN_ENERGY_NODE), 1800000000);
+	CHECK_EQ(energy(ZN_ENERGY_CPU), 600000000);
+	end();
+}
+
+T(an_empty_tree_says_nothing)
+{
+	begin();
+	look(3);
+	CHECK_EQ(sysfs.seen.count, 0);
+	CHECK_EQ(sysfs.seen.energy_known, 0);
+	end();
+}
+
+/* Found again each minute: one that fell off the bus is gone, and one that came is there. */
+T(gpus_come_and_go)
+{
+	char path[128];
+
+	begin();
+	add_device("0000:1b:00.0", "nvidia");
+	add_device("0000:43:00.0", "snd_hda_intel");
+	look(1);
+	CHECK_EQ(sysfs.seen.count, 1);
+	snprintf(path, sizeof(path), "%s/bus/pci/devices/0000:1b:00.0", root);
+	CHECK(unlink(path) == 0);
+	look(1);
+	CHECK_EQ(sysfs.seen.gpu[0].known, 0);
+	add_device("0000:9d:00.0", "amdgpu");
+	look(60);
+	CHECK_EQ(sysfs.seen.count, 1);
+	CHECK_STR(sysfs.seen.gpu[0].pci, "0000:9d:00.0");
+	end();
+}
+
+int main(void)
+{
+	RUN(link_and_errors_of_any_vendor);
+	RUN(the_port_above_limits_a_link);
+	RUN(a_gpu_that_sleeps_is_left_alone);
+	RUN(hostile_text_is_absent);
+	RUN(amd_by_drm_and_hwmon);
+	RUN(intel_by_drm_and_hwmon);
+	RUN(rapl_wraps);
+	RUN(cray_counts_joules_of_the_node);
+	RUN(meters_of_power_are_summed_up);
+	RUN(an_empty_tree_says_nothing);
+	RUN(gpus_come_and_go);
+	return t_end();
+}

@@ -8,7 +8,7 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid stacks requests
+ *            activity stopped checkpoints causes mounts history baseline xid oom stacks requests
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
@@ -1817,7 +1817,8 @@ enum zn_event_type {
 	ZN_EV_JOB,    /* row: its slot */
 	ZN_EV_PROC,   /* a row was claimed */
 	ZN_EV_LISTEN, /* a process listens on a port of TCP; detail: which */
-	ZN_EV_DEVICE /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
+	ZN_EV_DEVICE, /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
+	ZN_EV_OOM     /* a struct zn_oom */
 };
 struct zn_event {
 	__u32 type;
@@ -1827,6 +1828,29 @@ struct zn_event {
 	__u64 bytes;  /* DEVICE: its parent, and in the upper half the first process of its container */
 };
 _Static_assert(sizeof(struct zn_event) == 24, "padding");
+
+/* What the kernel killed for want of memory, at that moment. */
+#define ZN_NOT_KNOWN (~0UL) /* in both places 64 bits */
+enum zn_oom_scope { /* whose limit was reached */
+	ZN_OOM_UNKNOWN, /* the kernel has no such function, or lets nobody watch it */
+	ZN_OOM_NODE,    /* none: the node had no memory left */
+	ZN_OOM_JOB,
+	ZN_OOM_STEP,
+	ZN_OOM_BELOW, /* that of a group below its step */
+	ZN_OOM_OTHER, /* that of a group that is no job's */
+	ZN_OOM_SCOPES
+};
+enum zn_oom_memory { ZN_OOM_FILE, ZN_OOM_ANON, ZN_OOM_SHMEM, ZN_OOM_MEMORIES }; /* as it had mapped it */
+struct zn_oom {
+	struct zn_event event; /* tgid: who was killed; detail: enum zn_oom_scope; row: index of its step, or ZN_STEPS_MAX */
+	struct zn_job_ref job; /* serial 0: of none */
+	__u64 ns;
+	__u64 bytes[ZN_OOM_MEMORIES]; /* ZN_NOT_KNOWN */
+	__u64 used, limit;            /* of the group whose limit was reached; ZN_NOT_KNOWN */
+	char comm[16];                /* empty: not known */
+	char group[32];               /* its name, as much of it as fits */
+};
+_Static_assert(sizeof(struct zn_oom) == 128, "padding");
 
 /* Who maps a file (bpf/mappers.bpf.c, mappers.c): what is asked, and an answer for each memory area that it is true of. */
 struct zn_mapping_query {
@@ -2158,6 +2182,7 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(STARTUP, "startup")                                                                                          \
 	X(OWN_LOADER, "own-loader")                                                                                    \
 	X(STOPPED, "stopped")                                                                                          \
+	X(HOST_MEMORY, "host-memory")                                                                                  \
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
@@ -3308,7 +3333,6 @@ struct zn_counter_rates {
 		gpu_tick; /* since the daemon started, and over the last tick; see struct zn_gpu_calls */
 };
 void zn_rates_tick(struct zn_counter_rates *s, struct zn_agg *a, uint64_t now_ns); /* after zn_agg_tick() */
-#define ZN_NOT_KNOWN UINT64_MAX
 struct zn_rates {
 	uint64_t per_1000_s[ZN_RATED_COUNT];
 	uint64_t syscalls_per_launch, switches_per_launch; /* in thousandths; not known without a launch */
@@ -3900,6 +3924,32 @@ void zn_xids_close(struct zn_xids *x);
 bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
 enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str text, char pci[ZN_PCI_BYTES]);
 
+/* ---- model/oom.c (zn_oom): what the kernel killed for want of memory. ---- */
+
+#define ZN_OOMS_KEPT 4 /* of a job, the last ones */
+#define ZN_OOM_TEXT  240
+struct zn_oom_kill {
+	struct zn_oom oom;
+	uint64_t wall_ms;
+	uint64_t job[ZN_OOM_MEMORIES]; /* that its job had, at the last look before; ZN_NOT_KNOWN */
+	char step[16];                    /* empty: of none */
+};
+struct zn_oom_job {
+	uint32_t serial, kills;
+	struct zn_oom_kill kill[ZN_OOMS_KEPT]; /* kills % ZN_OOMS_KEPT is the oldest, once there are as many */
+};
+struct zn_ooms {
+	struct zn_oom_job job[ZN_JOBS_MAX + 1]; /* by slot; the last: of processes of no job */
+};
+/* jobs: of the arena. The new entry, whose job's memory is not known yet. */
+struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, const struct zn_job_shared *jobs);
+/* The i-th newest of a job, or of none (serial 0). NULL: there is none. */
+const struct zn_oom_kill *zn_oom_kill(const struct zn_ooms *o, struct zn_job_ref job, uint32_t i);
+uint64_t zn_oom_bytes(const struct zn_oom *oom); /* that it had, of all kinds; ZN_NOT_KNOWN */
+const char *zn_oom_label(enum zn_oom_scope scope);
+/* Who was killed, with how much, and why, in a sentence without a stop. */
+void zn_oom_says(const struct zn_oom_kill *k, char to[ZN_OOM_TEXT]);
+
 /* ---- model/stacks.c (zn_stacks_): what calls did, by the functions and lines that made them. ---- */
 
 #define ZN_STACKS_NO_ROOT     UINT32_MAX
@@ -4265,6 +4315,7 @@ struct zn_finding_of {
 	struct zn_agg *agg;
 	struct zn_job_ref job; /* serial 0: the processes of none */
 	const char *job_id;    /* empty: none */
+	const struct zn_ooms *ooms; /* NULL: not known */
 };
 bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a);
 /* Those that fire, the weightiest first: how many. What a cause of lost time says already is not among them. */
@@ -4968,6 +5019,7 @@ struct zn_probe {
 	int map_fd[ZN_MAP_COUNT];  /* by enum zn_map */
 	struct zn_raw exit[2];     /* of a thread, of a program */
 	struct zn_raw job_on[5];   /* the last one: kills by the kernel, which jobs can do without */
+	struct zn_raw oom_on[1];   /* whose limit was reached; likewise */
 	int walker_fd;             /* the walker of Python's stacks; -1: none */
 	bool job;                  /* control groups, forks and moves are watched */
 	char job_why[ZN_TEXT_MAX]; /* why not: jobs are then what a scan of /proc finds */
@@ -5912,6 +5964,7 @@ struct zn_use {
 	uint64_t cpu_ns, cpu_user_ns, cpu_system_ns, cpus_milli;
 	uint64_t peak, needed_peak;       /* 0: not known */
 	uint64_t cpu_ratio, memory_ratio; /* in ten-thousandths; ZN_NOT_KNOWN */
+	uint64_t needed_ratio;            /* the same, of what it needs now and its limit */
 };
 void zn_use_init(
 	struct zn_job_uses *all, struct zn_jobs *jobs, void (*find)(const char *path, struct zn_cgroup_folders *to));
@@ -6044,6 +6097,7 @@ struct zn_sim {
 	uint32_t pids;                      /* handed out so far */
 	struct zn_jobs *jobs;               /* NULL: nobody is told of jobs, and none ends */
 	struct zn_xids *xids;               /* NULL: nobody is told of errors */
+	struct zn_ooms *ooms;               /* NULL: nobody is told who is killed */
 	uint64_t throttled_ns;              /* of the second job's control group */
 	struct zn_annotations *annotations; /* NULL: nobody is told what programs say of themselves */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
@@ -6226,7 +6280,7 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
-	zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
+	zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
@@ -6600,6 +6654,7 @@ struct zn_state {
 	struct zn_io_sums *io_sums;                   /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
+	const struct zn_ooms *ooms;                   /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;

@@ -39,6 +39,7 @@ static const struct row {
 	{"probe_overhead", ZN_SCENARIO_OVERHEAD, 0},
 	{"events_lost", ZN_SCENARIO_LOSSES, 0},
 	{"oom_kill", ZN_SCENARIO_OOM, 0},
+	{"host_memory_growing", ZN_SCENARIO_HOST_MEMORY, 0},
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
@@ -135,6 +136,8 @@ static struct zn_jobs jobs;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
 static struct zn_xids xids;
+static struct zn_ooms ooms;
+static struct zn_job_uses uses;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
 static struct zn_io_sums io_sums;
@@ -188,6 +191,10 @@ static void start(enum zn_scenario scenario)
 	zn_sim_scenario(&sim, scenario, 0);
 	xids = (struct zn_xids){.fd = -1};
 	sim.xids = &xids;
+	sim.ooms = &ooms;
+	memset(&ooms, 0, sizeof(ooms));
+	memset(&uses, 0, sizeof(uses));
+	zn_use_init(&uses, &jobs, NULL);
 	zn_agg_init(&agg, &sim.memory.arena);
 	agg.process_info = zn_sim_process_info;
 	memset(&rates, 0, sizeof(rates));
@@ -218,6 +225,8 @@ static void start(enum zn_scenario scenario)
 		.history = history,
 		.baselines = baselines,
 		.xids = &xids,
+		.ooms = &ooms,
+		.uses = &uses,
 		.progress = &progress,
 		.ranks = &ranks,
 		.jobs_progress = &jobs_progress,
@@ -259,6 +268,7 @@ static void one_second(void)
 	zn_baselines_tick(baselines, view.agg, view.history, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
+	zn_sim_job_use(&sim, &uses);
 	zn_io_sums_tick(&io_sums, now);
 	zn_io_sums_causes(&io_sums, &causes);
 	zn_sim_limits(&sim, &causes);
@@ -321,6 +331,7 @@ static const struct {
 	{ZN_SCENARIO_OVERHEAD, "probe_overhead", false},
 	{ZN_SCENARIO_LOSSES, NULL, false},
 	{ZN_SCENARIO_OOM, "oom_kill", false},
+	{ZN_SCENARIO_HOST_MEMORY, "host_memory_growing", false},
 	{ZN_SCENARIO_XID, "gpu_xid", false},
 	{ZN_SCENARIO_AMDGPU, "gpu_amdgpu", false},
 	{ZN_SCENARIO_HANG, "hang", false},

@@ -13,17 +13,17 @@
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
- *            system file_budget change mapped libraries scan mappings places services find
+ *            system file_budget change mapped libraries scan mappings places services holders find
  *            python walker
  *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
- *            usage annotations annotator
+ *            usage ghosts annotations annotator
  *   sim      arena sim random gpu kernel files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
- *            baseline_json history_json io_json requests_json date usage_json job_json report_gaps
+ *            baseline_json history_json io_json requests_json date usage_json ghosts_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
- *   cli      client call term status why flame hang job annotate alerts watch_data watch_panels watch_jobs
+ *   cli      client call term status why flame hang ghosts job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch verbs
  *   daemon   check diagnose systemd announce confine
  *   zerneld.c
@@ -1818,7 +1818,7 @@ enum zn_event_type {
 	ZN_EV_PROC,   /* a row was claimed */
 	ZN_EV_LISTEN, /* a process listens on a port of TCP; detail: which */
 	ZN_EV_DEVICE, /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
-	ZN_EV_OOM     /* a struct zn_oom */
+	ZN_EV_OOM /* a struct zn_oom */
 };
 struct zn_event {
 	__u32 type;
@@ -1831,9 +1831,9 @@ _Static_assert(sizeof(struct zn_event) == 24, "padding");
 
 /* What the kernel killed for want of memory, at that moment. */
 #define ZN_NOT_KNOWN (~0UL) /* in both places 64 bits */
-enum zn_oom_scope { /* whose limit was reached */
-	ZN_OOM_UNKNOWN, /* the kernel has no such function, or lets nobody watch it */
-	ZN_OOM_NODE,    /* none: the node had no memory left */
+enum zn_oom_scope {         /* whose limit was reached */
+	ZN_OOM_UNKNOWN,     /* the kernel has no such function, or lets nobody watch it */
+	ZN_OOM_NODE,        /* none: the node had no memory left */
 	ZN_OOM_JOB,
 	ZN_OOM_STEP,
 	ZN_OOM_BELOW, /* that of a group below its step */
@@ -1842,7 +1842,8 @@ enum zn_oom_scope { /* whose limit was reached */
 };
 enum zn_oom_memory { ZN_OOM_FILE, ZN_OOM_ANON, ZN_OOM_SHMEM, ZN_OOM_MEMORIES }; /* as it had mapped it */
 struct zn_oom {
-	struct zn_event event; /* tgid: who was killed; detail: enum zn_oom_scope; row: index of its step, or ZN_STEPS_MAX */
+	struct zn_event
+		event; /* tgid: who was killed; detail: enum zn_oom_scope; row: index of its step, or ZN_STEPS_MAX */
 	struct zn_job_ref job; /* serial 0: of none */
 	__u64 ns;
 	__u64 bytes[ZN_OOM_MEMORIES]; /* ZN_NOT_KNOWN */
@@ -2183,6 +2184,7 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(OWN_LOADER, "own-loader")                                                                                    \
 	X(STOPPED, "stopped")                                                                                          \
 	X(HOST_MEMORY, "host-memory")                                                                                  \
+	X(GHOSTS, "ghosts")                                                                                            \
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
@@ -3932,7 +3934,7 @@ struct zn_oom_kill {
 	struct zn_oom oom;
 	uint64_t wall_ms;
 	uint64_t job[ZN_OOM_MEMORIES]; /* that its job had, at the last look before; ZN_NOT_KNOWN */
-	char step[16];                    /* empty: of none */
+	char step[16];                 /* empty: of none */
 };
 struct zn_oom_job {
 	uint32_t serial, kills;
@@ -4313,8 +4315,8 @@ struct zn_finding {
 };
 struct zn_finding_of {
 	struct zn_agg *agg;
-	struct zn_job_ref job; /* serial 0: the processes of none */
-	const char *job_id;    /* empty: none */
+	struct zn_job_ref job;      /* serial 0: the processes of none */
+	const char *job_id;         /* empty: none */
 	const struct zn_ooms *ooms; /* NULL: not known */
 };
 bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a);
@@ -5427,6 +5429,39 @@ bool zn_services_ended(uint32_t tgid); /* for zn_requests.ended */
 void zn_services_listen(struct zn_services *s, uint32_t pid);
 void zn_services_take(struct zn_services *s, void (*found)(void *to, const struct zn_server *server), void *to);
 
+/* ---- probe/holders.c (zn_holders_): which processes have a GPU open. ---- */
+
+#define ZN_HOLDERS_MAX 256
+struct zn_holder {
+	uint32_t pid, uid;
+	uint64_t start_ticks;  /* as zn_start_ticks() */
+	struct zn_job_ref job; /* serial 0: of none */
+	char comm[16];
+};
+struct zn_holders_list {
+	uint64_t looks; /* complete ones; 0: there was none */
+	uint32_t count;
+	struct zn_holder holder[ZN_HOLDERS_MAX];
+};
+
+#ifdef ZN_IN_probe
+struct zn_holders {
+	struct zn_probe *probe;
+	const struct zn_options *options;
+	pthread_mutex_t *lock; /* over list */
+	int dir;               /* /proc, while a look is under way */
+	bool sweeping;
+	uint64_t swept_ns;
+	size_t at, have;
+	char names[4096] __attribute__((aligned(8)));
+	struct zn_holders_list found, list; /* by the look that is under way; by the last one */
+};
+void zn_holders_init(
+	struct zn_holders *h, struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
+void zn_holders_run(struct zn_holders *h, uint64_t until_ns);
+void zn_holders_close(struct zn_holders *h);
+#endif
+
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
@@ -5449,6 +5484,7 @@ bool zn_find_threads(void *find, struct zn_threads *to);
 uint64_t zn_find_partial_gpus(void *find);
 void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
 struct zn_services *zn_find_services(struct zn_find *f);
+void zn_find_holders(struct zn_find *f, struct zn_holders_list *to); /* left as it is if nothing is new */
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
 
@@ -5592,6 +5628,7 @@ enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_B
 struct zn_job_gpu {
 	uint32_t gpu;        /* index into zn_gpus, which another GPU may get once no process uses this one */
 	char id[48];         /* so this is how it is called */
+	bool given;          /* the prolog listed it */
 	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
 	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
 	bool partial;        /* the memory of a process was not seen as a whole: peak_bytes is not known */
@@ -5985,6 +6022,46 @@ bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
 bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to);
 #endif
 
+/* ---- job/ghosts.c (zn_ghost): processes that hold a GPU which is not theirs. ---- */
+
+#define ZN_GHOST_NS   (60 * ZN_NS_PER_S) /* it is one after so long */
+#define ZN_GHOST_UID  1000               /* users below are the system's */
+#define ZN_GHOSTS_MAX 256
+#define ZN_GHOSTS(X)                                                                                                   \
+	X(JOB_ENDED, "job_ended")                                                                                      \
+	X(NO_JOB, "no_job")                                                                                            \
+	X(FOREIGN_GPU, "foreign_gpu")
+enum zn_ghost_why {
+#define X(e, label) ZN_GHOST_##e,
+	ZN_GHOSTS(X)
+#undef X
+		ZN_GHOST_WHYS
+};
+struct zn_ghost {
+	enum zn_ghost_why why;
+	uint32_t pid, uid;
+	uint64_t start_ticks; /* 0: of a simulation */
+	uint64_t since_ns;
+	uint64_t bytes; /* of GPU memory; ZN_NOT_KNOWN */
+	char comm[16];
+	char job[ZN_JOB_NAME]; /* that it is of, or was; empty: of none, or forgotten */
+	char gpu[48];          /* FOREIGN_GPU: which */
+};
+struct zn_ghosts {
+	uint32_t count;
+	bool slurm; /* a job was seen: only then it means something to be of none */
+	struct zn_ghost ghost[ZN_GHOSTS_MAX], before[ZN_GHOSTS_MAX];
+	struct zn_holders_list holders;
+};
+/* held: who has a GPU open, as of the last look. */
+void zn_ghosts_tick(struct zn_ghosts *g, struct zn_jobs *jobs, uint64_t now_ns);
+/* False: no room within this owner's share. */
+bool zn_ghosts_add(struct zn_ghosts *g, const struct zn_ghost *ghost);
+uint32_t zn_ghosts_count(
+	const struct zn_ghosts *g, enum zn_ghost_why why, uint64_t now_ns); /* for ZN_GHOST_NS or longer */
+const char *zn_ghost_label(enum zn_ghost_why why);
+const char *zn_ghost_says(enum zn_ghost_why why);
+
 /* ---- job/annotations.c (zn_annotation): what programs say of themselves. ---- */
 
 #define ZN_ANNOTATION_LABELS  8 /* of a job */
@@ -6153,6 +6230,8 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* announces its jobs
 void zn_sim_job_start(struct zn_sim *s, uint32_t job);
 void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
 void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to);
+void zn_sim_job_ghosts(const struct zn_sim *s, struct zn_ghosts *to,
+	uint64_t now_ns);               /* in some scenarios: who holds a GPU that is not his */
 void zn_sim_job_kill(struct zn_sim *s); /* in some scenarios: one of its processes, for want of memory */
 
 /* ---- output/metrics_walk.c (zn_walk_): series of metrics become samples. ---- */
@@ -6280,7 +6359,8 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
-	zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_memory, zn_metrics_job_pressure, zn_metrics_job_efficiency;
+	zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_ghosts, zn_metrics_job_memory, zn_metrics_job_pressure,
+	zn_metrics_job_efficiency;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
@@ -6485,6 +6565,10 @@ void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC 
 /* Into the object of a job: cpu, memory, and pressure where the kernel has accounts of it. Nothing without state->uses. */
 void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
 
+/* ---- output/ghosts_json.c (zn_ghosts_json): processes that hold a GPU which is not theirs, and GPUs that no job uses, as JSON. ---- */
+
+void zn_ghosts_json(struct zn_out *o, const struct zn_state *state);
+
 /* ---- output/job_json.c (zn_job_json zn_jobs_json): a job as an entry of a list. ---- */
 
 void zn_jobs_json(struct zn_out *o, const struct zn_state *state); /* GET /jobs */
@@ -6655,6 +6739,7 @@ struct zn_state {
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
 	const struct zn_ooms *ooms;                   /* NULL: none (tests) */
+	const struct zn_ghosts *ghosts;               /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
@@ -7180,6 +7265,10 @@ int zn_flame_main(int argc, char **argv);
 #ifdef ZN_IN_cli
 void zn_hang_page(struct zn_out *o, struct zn_str json);
 #endif
+
+/* ---- cli/ghosts.c (zn_ghosts_main): the client verb `zernel ghosts`. ---- */
+
+int zn_ghosts_main(int argc, char **argv);
 
 /* ---- cli/job.c (zn_jobctl_): the client verb `zernel job`. ---- */
 

@@ -48,6 +48,7 @@ struct daemon {
 	struct zn_io_sums io_sums;
 	struct zn_xids xids;
 	struct zn_ooms ooms;
+	struct zn_ghosts ghosts;
 	struct zn_writer writer;
 	struct zn_sender sender;
 	struct zn_notify notify;
@@ -177,6 +178,17 @@ static void look_if_needed(struct daemon *d)
 	d->looks = needed;
 }
 
+static void ghosts_tick(struct daemon *d, uint64_t now)
+{
+	if (d->options.simulate) {
+		zn_sim_job_ghosts(&d->sim, &d->ghosts, now);
+		return;
+	}
+	if (d->state.find)
+		zn_find_holders(d->state.find, &d->ghosts.holders);
+	zn_ghosts_tick(&d->ghosts, &d->jobs, now);
+}
+
 static void on_tick(struct zn_io *io, uint32_t events)
 {
 	struct daemon *d = OWNER(io, tick);
@@ -215,6 +227,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 		zn_sim_job_use(&d->sim, &d->uses);
 	else
 		zn_use_tick(&d->uses, now);
+	ghosts_tick(d, now);
 	zn_io_sums_tick(&d->io_sums, now);
 	zn_io_sums_causes(&d->io_sums, &d->causes);
 	if (d->options.simulate)
@@ -369,6 +382,7 @@ static void view_open(struct daemon *d)
 	state->ranks = &d->ranks;
 	state->stopped = &d->stopped;
 	state->ooms = &d->ooms;
+	state->ghosts = &d->ghosts;
 	state->flights = &d->flights;
 	state->annotations = &d->annotations;
 	d->flights.state = state;

@@ -23,6 +23,7 @@ static const struct {
 		"zernel_gpu_xid_errors_total"},
 	{"gpu_amdgpu", "look at the kernel's log (dmesg); drain the node if it comes again",
 		"zernel_gpu_amdgpu_errors_total"},
+	{"gpu_ghost", "see who they are: zernel ghosts; end them, or let the epilog do it", "zernel_ghost_processes"},
 	{"driver_unresponsive",
 		"look at the kernel's log (dmesg) and nvidia-smi; drain the node: a restart of the job rarely helps",
 		"zernel_gpu_driver_stuck_seconds"},

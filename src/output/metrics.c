@@ -264,6 +264,8 @@ static const struct zn_metric table[] = {
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
 	{"zernel_oom_kills_total", COUNTER, "job_id", zn_metrics_job_oom_kills, NULL,
 		"Processes that the kernel killed for want of memory: of a job, or of none that called a hooked library or load data for one that did."},
+	{"zernel_ghost_processes", GAUGE, "why", zn_metrics_job_ghosts, NULL,
+		"Processes that for a minute or longer hold a GPU which is not theirs: job_ended, their job has ended; no_job, a user's process of no job, on a node that has jobs; foreign_gpu, with memory on a GPU that their job was not given. `zernel ghosts` lists them."},
 	{"zernel_oom_kill_time_seconds", GAUGE, "job_id,step,pid,command,limit_of", zn_metrics_job_ooms, &oom_time,
 		"When the kernel killed a process of a job for want of memory, since the epoch: the last four of each job. limit_of: whose limit was reached: job, step, below (a group of the step), other (a group above), node (none: it had no memory left), or unknown."},
 	{"zernel_oom_kill_memory_bytes", GAUGE, "job_id,step,pid,command,limit_of", zn_metrics_job_ooms, &oom_bytes,

@@ -190,6 +190,17 @@ static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
 	zn_walk_integer(w, zn_job_shared_of(w->state->jobs, job)->oom_kills);
 }
 
+void zn_metrics_job_ghosts(struct zn_walk *w)
+{
+	const struct zn_ghosts *g = w->state->ghosts;
+
+	for (enum zn_ghost_why why = 0; g && why < ZN_GHOST_WHYS; why++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "why", zn_ghost_label(why));
+		zn_walk_integer(w, zn_ghosts_count(g, why, w->state->tick_ns ? w->state->tick_ns : zn_now_ns()));
+	}
+}
+
 /* A process id that came twice names the newer process. */
 static bool is_newest(const struct zn_ooms *ooms, struct zn_job_ref job, uint32_t i)
 {

@@ -135,6 +135,32 @@ void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to)
 	}
 }
 
+/* A process of a job that has ended, and one of the second job on a GPU of the first. */
+void zn_sim_job_ghosts(const struct zn_sim *s, struct zn_ghosts *to, uint64_t now_ns)
+{
+	struct zn_ghost gone = {.why = ZN_GHOST_JOB_ENDED,
+		.pid = 70001,
+		.uid = 1000,
+		.bytes = 3ULL << 30,
+		.comm = "python3",
+		.job = "4700"};
+	struct zn_ghost astray = {.why = ZN_GHOST_FOREIGN_GPU,
+		.pid = 70002,
+		.uid = 1001,
+		.bytes = 512ULL << 20,
+		.comm = "python3",
+		.gpu = "0"};
+	uint64_t for_ns = (s->elapsed_ms % s->cycle_ms - s->cycle_ms / 2) * ZN_NS_PER_MS;
+
+	to->count = 0;
+	if (s->phase != ZN_SCENARIO_GHOSTS)
+		return;
+	snprintf(astray.job, sizeof(astray.job), "%u", s->job[1]);
+	gone.since_ns = astray.since_ns = now_ns - for_ns;
+	zn_ghosts_add(to, &gone);
+	zn_ghosts_add(to, &astray);
+}
+
 static void tell_kill(struct zn_sim *s, const struct zn_job *job)
 {
 	struct zn_oom oom = {.event = {.type = ZN_EV_OOM,

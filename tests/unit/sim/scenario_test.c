@@ -40,6 +40,7 @@ static const struct row {
 	{"events_lost", ZN_SCENARIO_LOSSES, 0},
 	{"oom_kill", ZN_SCENARIO_OOM, 0},
 	{"host_memory_growing", ZN_SCENARIO_HOST_MEMORY, 0},
+	{"gpu_ghost", ZN_SCENARIO_GHOSTS, 0},
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
@@ -137,6 +138,7 @@ static struct zn_history *history;
 static struct zn_baselines *baselines;
 static struct zn_xids xids;
 static struct zn_ooms ooms;
+static struct zn_ghosts ghosts;
 static struct zn_job_uses uses;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
@@ -193,6 +195,7 @@ static void start(enum zn_scenario scenario)
 	sim.xids = &xids;
 	sim.ooms = &ooms;
 	memset(&ooms, 0, sizeof(ooms));
+	memset(&ghosts, 0, sizeof(ghosts));
 	memset(&uses, 0, sizeof(uses));
 	zn_use_init(&uses, &jobs, NULL);
 	zn_agg_init(&agg, &sim.memory.arena);
@@ -226,6 +229,7 @@ static void start(enum zn_scenario scenario)
 		.baselines = baselines,
 		.xids = &xids,
 		.ooms = &ooms,
+		.ghosts = &ghosts,
 		.uses = &uses,
 		.progress = &progress,
 		.ranks = &ranks,
@@ -269,6 +273,8 @@ static void one_second(void)
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
 	zn_sim_job_use(&sim, &uses);
+	zn_sim_job_ghosts(&sim, &ghosts, now);
+	view.tick_ns = now;
 	zn_io_sums_tick(&io_sums, now);
 	zn_io_sums_causes(&io_sums, &causes);
 	zn_sim_limits(&sim, &causes);
@@ -332,6 +338,7 @@ static const struct {
 	{ZN_SCENARIO_LOSSES, NULL, false},
 	{ZN_SCENARIO_OOM, "oom_kill", false},
 	{ZN_SCENARIO_HOST_MEMORY, "host_memory_growing", false},
+	{ZN_SCENARIO_GHOSTS, "gpu_ghost", false},
 	{ZN_SCENARIO_XID, "gpu_xid", false},
 	{ZN_SCENARIO_AMDGPU, "gpu_amdgpu", false},
 	{ZN_SCENARIO_HANG, "hang", false},

@@ -8,7 +8,7 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid oom stacks requests
+ *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
@@ -3877,7 +3877,7 @@ struct zn_baseline {
 int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
 #endif
 
-/* ---- model/xid.c (zn_xid_ zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
+/* ---- model/xid.c (zn_xid_parse zn_xid_process zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
  * NVIDIA's by number (XIDs), amdgpu's by name. ---- */
 
 #define ZN_PCI_BYTES  24   /* as in zernel_gpu_info: 0000:3b:00.0, the domain of up to 8 digits */
@@ -3903,6 +3903,10 @@ struct zn_xid {
 	uint32_t xid;
 	enum zn_amdgpu_error amdgpu; /* NONE: it is an XID */
 	uint64_t times, since_ms;    /* 1970: the first of them */
+	uint64_t last_ms;
+	uint32_t pid;    /* of the last one, as the driver says; 0: it names none */
+	char command[16];
+	char job[ZN_JOB_NAME]; /* of that process; empty: none, or not known any more */
 };
 struct zn_xids {
 	int fd;                 /* below 0: the log is not read */
@@ -3919,12 +3923,22 @@ struct zn_xids {
 void zn_xids_why(const char *path, int err, char to[ZN_TEXT_MAX]); /* what an error of open() means */
 int zn_xids_open(struct zn_xids *x, const char *path);
 void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
-void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid);
+struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid); /* its entry; NULL: there is no room */
 void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e);
 void zn_xids_close(struct zn_xids *x);
 /* The text of a record; false: it reports no error of a GPU. */
+void zn_xid_process(struct zn_str text, uint32_t *pid, char command[16]); /* whom it names; 0 and empty: nobody */
 bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
 enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str text, char pci[ZN_PCI_BYTES]);
+
+/* ---- model/xid_about.c (zn_xid_about): what they mean. ---- */
+
+struct zn_xid_about {
+	uint32_t xid;
+	const char *class, *severity; /* application, memory, link, firmware or power; info, warning or critical */
+	const char *says, *next;
+};
+const struct zn_xid_about *zn_xid_about(uint32_t xid); /* NULL: nothing is known of it */
 
 /* ---- model/oom.c (zn_oom): what the kernel killed for want of memory. ---- */
 
@@ -6368,7 +6382,7 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 #ifdef ZN_IN_output
 /* The arg of calls is an offset in struct zn_counter_rates. */
 zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
-	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
+	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids, zn_metrics_gpu_xid_last,
 	zn_metrics_gpu_amdgpu_errors;
 #endif
 

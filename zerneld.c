@@ -178,6 +178,22 @@ static void look_if_needed(struct daemon *d)
 	d->looks = needed;
 }
 
+/* The process that the driver named lives for a moment longer. */
+static void xids_tick(struct daemon *d)
+{
+	zn_xids_tick(&d->xids);
+	for (uint32_t i = 0; i < d->xids.count; i++) {
+		struct zn_xid *x = &d->xids.xid[i];
+
+		for (uint32_t r = 0; x->pid && !x->job[0] && r < d->agg.row_count; r++) {
+			const struct zn_proc *p = zn_arena_proc(d->agg.arena, d->agg.row[r]);
+
+			if (p && p->tgid == x->pid)
+				snprintf(x->job, sizeof(x->job), "%s", zn_job_id(&d->jobs, p));
+		}
+	}
+}
+
 static void ghosts_tick(struct daemon *d, uint64_t now)
 {
 	if (d->options.simulate) {
@@ -200,7 +216,7 @@ static void on_tick(struct zn_io *io, uint32_t events)
 	d->state.ticks++;
 	if (!d->options.simulate)
 		live_tick(d);
-	zn_xids_tick(&d->xids);
+	xids_tick(d);
 	zn_agg_tick(&d->agg, now);
 	look_if_needed(d);
 	zn_rates_tick(&d->rates, &d->agg, now);

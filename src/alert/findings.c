@@ -160,6 +160,20 @@ static bool say_kill(struct zn_finding *f, const struct zn_finding_of *of)
 	return k;
 }
 
+/* What the number of an error of a GPU means, and what to do about it. */
+static void say_xid(struct zn_finding *f, const struct zn_alert *a)
+{
+	const struct zn_xid_about *about =
+		strcmp(f->rule, "gpu_xid") ? NULL : zn_xid_about((uint32_t)strtoul(zn_alert_label(a, "xid"), NULL, 10));
+
+	if (!about)
+		return;
+	f->next = about->next;
+	f->critical |= !strcmp(about->severity, "critical");
+	snprintf(f->says, sizeof(f->says), "XID %u of the GPU at %.16s: %s", about->xid, zn_alert_label(a, "pci"),
+		about->says);
+}
+
 static void fill_finding(struct zn_finding *f, const struct zn_alert *a, const struct zn_finding_of *of)
 {
 	struct zn_out o = {.at = f->says, .cap = sizeof(f->says) - 1};
@@ -178,6 +192,7 @@ static void fill_finding(struct zn_finding *f, const struct zn_alert *a, const s
 		zn_out_text(&o, "the alert fires");
 	}
 	f->says[o.len] = 0;
+	say_xid(f, a);
 }
 
 /* A sentence that is too long for it stays as it is. */

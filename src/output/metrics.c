@@ -173,6 +173,8 @@ static const struct zn_metric table[] = {
 		"Pinned host memory that a process has reserved through the driver. Absent where zernel_process_memory_complete is 0."},
 	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", zn_metrics_gpu_xids, NULL,
 		"Errors that NVIDIA's driver reported in the kernel's log since the daemon started."},
+	{"zernel_gpu_xid_last_time_seconds", GAUGE, "pci,xid,class,severity,pid,command,job_id", zn_metrics_gpu_xid_last, NULL,
+		"When the last such error came, since the epoch; what kind it is (application, memory, link, firmware, power), how bad (info, warning, critical), the process that the driver names, and its job. What is not known is an empty label."},
 	{"zernel_gpu_amdgpu_errors_total", COUNTER, "pci,error", zn_metrics_gpu_amdgpu_errors, NULL,
 		"Records of the kernel's log, since the daemon started, in which amdgpu reports a page fault, a timeout, a reset or hardware errors."},
 	{"zernel_kernel_log_records_total", COUNTER, "from", zn_metrics_gpu_log_records, NULL,

@@ -13,11 +13,11 @@
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
- *            system file_budget change mapped libraries scan mappings places services holders find
- *            python walker
- *   job      message table sums gpu_time lifecycle io progress suspicion cgroup
+ *            system file_budget change mapped judge libraries scan mappings places services holders
+ *            find python naming walker
+ *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage ghosts annotations annotator
- *   sim      arena sim random gpu kernel files jobs
+ *   sim      arena sim scenario random gpu kernel files jobs
  *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
  *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json ghosts_json job_json report_gaps
@@ -25,7 +25,7 @@
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang ghosts job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch verbs
- *   daemon   check diagnose systemd announce confine
+ *   daemon   check diagnose systemd announce confine tick
  *   zerneld.c
  *
  * What stands within #ifdef ZN_IN_<folder> is for the files and unit tests of that folder alone; the Makefile sees to it.
@@ -2327,6 +2327,8 @@ uint64_t zn_file_mtime_ns(const struct stat *st); /* when it was written last */
 int zn_file_read(const char *path, char *to, size_t cap);
 /* Reads up to cap bytes of a regular file: how many, or -errno; -EISDIR or -ENOTSUP where it is something else. */
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
+/* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
+void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -2833,7 +2835,8 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 /* Makes whatever bytes an answer that can be read. */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
-/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_): label values. ---- */
+/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
+ * zn_request_route zn_request_code zn_request_protocol zn_server_role): label values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
@@ -2843,6 +2846,10 @@ const char *zn_leaf_label(enum zn_leaf leaf);
 const char *zn_operation_label(enum zn_operation d);
 const char *zn_stall_label(enum zn_stall s);
 const char *zn_io_label(enum zn_io_op op); /* of the operation */
+const char *zn_request_route(enum zn_request_route route);
+const char *zn_request_code(enum zn_request_code code);
+const char *zn_request_protocol(enum zn_request_protocol protocol);
+const char *zn_server_role(enum zn_server_role role);
 
 /* What a rank does that others wait for. Columns: name of the enum, label `doing`, in words. */
 #define ZN_DOINGS(X)                                                                                                   \
@@ -4037,12 +4044,8 @@ struct zn_stacks_usage {
 };
 void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes the lock itself */
 
-/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_series zn_server_role): servers whose requests are counted. ---- */
+/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_series): servers whose requests are counted. ---- */
 
-const char *zn_request_route(enum zn_request_route route);
-const char *zn_request_code(enum zn_request_code code);
-const char *zn_request_protocol(enum zn_request_protocol protocol);
-const char *zn_server_role(enum zn_server_role role);
 /* The key of a route for the map `routes`; OTHER has none. */
 uint64_t zn_request_route_key(enum zn_request_route route);
 /* The server of an index, or NULL; its series of a route, or NULL: it had no such request. */
@@ -5101,9 +5104,9 @@ int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: 
 void zn_mappers_close(struct zn_mappers *m);
 
 #ifdef ZN_IN_probe
-/* The file that a process maps at an address, and that behind a descriptor. */
+/* The file that a process maps at an address, and that behind a descriptor, which a process maps there if pid is not 0. */
 int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to);
-int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to);
+void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint64_t from, struct zn_file_id *to);
 /* Walks over all memory areas of the node: some 0.1 us each. */
 int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to);
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
@@ -5241,7 +5244,28 @@ uint64_t zn_mapped_partial_gpus(const struct zn_mapped *t);
 enum zn_ledger zn_mapped_ledger(const struct zn_mapped *t, int pid);
 #endif
 
-/* ---- probe/libraries.c (zn_libraries_): the table of libraries, what may be hooked, and when. On the
+/* ---- probe/judge.c (zn_judge_): whether probes may be put on a file now, or taken away. On the finder's thread. ---- */
+
+#ifdef ZN_IN_probe
+#define ZN_BARRED_MAX 16
+struct zn_judge {
+	struct zn_probe *probe;
+	const struct zn_options *options;
+	struct zn_mappers mappers;
+	uint32_t barred[ZN_BARRED_MAX], barred_count; /* owners of processes that made the kernel wait */
+	struct zn_mapper_list who;                    /* of the file at hand */
+};
+/* True: probes may be put on it now. Else why says what it waits for. blocked: threads that are blocked in the kernel are looked
+ * for, which takes a while. */
+bool zn_judge_library(struct zn_judge *j, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX]);
+/* True: a process could hold the kernel up, and why says which. */
+bool zn_judge_hindrance(struct zn_judge *j, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX]);
+bool zn_judge_shadow(
+	const struct zn_judge *j, int pid, char why[ZN_TEXT_MAX]); /* true: a probe would kill this process */
+void zn_judge_bar(struct zn_judge *j, uint32_t tgid); /* that process's owner; he made the kernel wait. 0: nobody */
+#endif
+
+/* ---- probe/libraries.c (zn_libraries_): the table of libraries: which are hooked, and when. On the
  * finder's thread, but for hang, visit and quota. ---- */
 
 struct zn_libraries;
@@ -5527,6 +5551,62 @@ bool zn_python_code(
 	const struct zn_python_process *p, uint64_t code, struct zn_python_code *to); /* false: it is none */
 bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);
 int zn_python_line(const struct zn_python_process *p, const struct zn_python_code *code, int index); /* of pycode.c */
+
+/* ---- probe/naming.c (zn_naming_): the functions and lines of stacks. On the walker's thread, but for held_ns(). ---- */
+
+#ifdef ZN_IN_probe
+#define ZN_NAMING_CODES 4096 /* powers of two */
+#define ZN_NAMING_LINES 16384
+/* What is known of the process of a row. */
+struct zn_walked {
+	uint32_t id, pid, root, tries;
+	bool there;
+	uint8_t minor;
+	int error; /* of the last try */
+	uint64_t next_ns;
+	uint64_t launches, others, walks, walk_ns; /* at the last round */
+	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
+	struct zn_python_process python;
+	char why[96];
+};
+/* Functions and lines that were read already. */
+struct zn_naming_code {
+	uint32_t id, function;
+	uint64_t code;
+	struct zn_python_code is;
+};
+struct zn_naming_line {
+	uint32_t id;
+	int line, first;
+	uint64_t word, lines;
+};
+struct zn_naming {
+	const struct zn_arena *arena;
+	struct zn_stacks *stacks;
+	struct zn_naming_code code[ZN_NAMING_CODES];
+	struct zn_naming_line line[ZN_NAMING_LINES];
+	uint32_t memory_id; /* whose memory is open */
+	int memory;
+	uint64_t reading_ns; /* since when a process's memory is read; 0: none is */
+	uint32_t reading_pid;
+};
+void zn_naming_open(struct zn_naming *n, const struct zn_arena *arena, struct zn_stacks *stacks);
+static inline bool zn_naming_lives(
+	const struct zn_arena *a, uint32_t row, uint32_t id) /* that process, in a row that is mapped */
+{
+	const struct zn_proc *p = &a->procs[row];
+
+	return __atomic_load_n(&p->id, __ATOMIC_ACQUIRE) == id && !__atomic_load_n(&p->exit_ns, __ATOMIC_RELAXED);
+}
+/* The stack's node: from the outermost function to the innermost one, and then the thread that called for it. The memory of its
+ * process stays open until close() is called, or it is another one's turn. */
+uint32_t zn_naming_node(struct zn_naming *n, struct zn_walked *p, uint32_t row, const struct zn_stack *s);
+void zn_naming_close(struct zn_naming *n);
+void zn_naming_forget(struct zn_naming *n);              /* functions: the tree has given their numbers to others */
+void zn_naming_begin(struct zn_naming *n, uint32_t pid); /* around what reads the memory of a process */
+void zn_naming_end(struct zn_naming *n);
+uint64_t zn_naming_held_ns(struct zn_naming *n, uint32_t *pid); /* for how long that lasts by now; 0: it is not read */
+#endif
 
 /* ---- probe/walker.c (zn_walker_): from stacks as the kernel has them to functions and lines. ---- */
 
@@ -5939,24 +6019,10 @@ bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT])
 void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns);
 #endif
 
-/* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
- * daemon starts. ---- */
+/* ---- job/hierarchies.c (zn_hierarchy_ zn_hierarchies_ zn_cgroup_points zn_cgroup_folders): where control groups are
+ * mounted. ---- */
 
-/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
-void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
 void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to); /* where control groups are mounted */
-/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
- * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
-/* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
-int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
-/* Of the group of a process, ZN_NOT_KNOWN each where it has none. False: the group cannot be read. */
-struct zn_cgroup_memory {
-	uint64_t used, limit, oom_kills;
-};
-bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
-/* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
-void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
 /* Where the group of a path is that a controller has; at is empty where it has none, or the folder does not fit. */
 #define ZN_CGROUP_FOLDER 384
 enum zn_controller {
@@ -5971,6 +6037,54 @@ struct zn_cgroup_folders {
 	bool v2[ZN_CONTROLLERS];
 };
 void zn_cgroup_folders(const char *path, struct zn_cgroup_folders *to);
+
+#ifdef ZN_IN_job
+#define ZN_CGROUP_PATH     4096
+#define ZN_CGROUP_DEPTH    32
+#define ZN_HIERARCHIES_MAX 32
+struct zn_hierarchy {
+	char point[ZN_TEXT_MAX], root[ZN_TEXT_MAX]; /* root: which group is at the point; "" for the topmost */
+	char options[128];                          /* of version 1: controllers, or name=... */
+	bool v2;
+	uint32_t hierarchy; /* ZN_UNKNOWN: not found */
+	dev_t dev;
+	uid_t owner;
+};
+struct zn_hierarchies {
+	struct zn_hierarchy mount[ZN_HIERARCHIES_MAX];
+	uint32_t count;
+};
+const struct zn_hierarchies *zn_hierarchies_read(const char *proc_root); /* until it is called again */
+/* A line of /proc/PID/cgroup is hierarchy:controllers:path. The path may have colons; the line is cut up. NULL: it is none. */
+char *zn_hierarchy_line(char *line, uint32_t *hierarchy, char **controllers);
+/* The folder of a group, ZN_CGROUP_PATH bytes, "" for the topmost one; NULL: it lies outside of what is mounted. */
+const struct zn_hierarchy *zn_hierarchy_folder(
+	const struct zn_hierarchies *all, uint32_t hierarchy, const char *group, char *to);
+bool zn_hierarchy_listed(
+	const char *list, const char *words); /* a list with commas has the first word of another one */
+bool zn_hierarchy_has_dots(const char *path); /* a name of it is ".." */
+#endif
+
+/* ---- job/limits.c (zn_cgroup_throttle zn_cgroup_memory): what limits of control groups do to a process. ---- */
+
+/* Of the group of a process, ZN_NOT_KNOWN each where it has none. False: the group cannot be read. */
+struct zn_cgroup_memory {
+	uint64_t used, limit, oom_kills;
+};
+bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
+/* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
+void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
+
+/* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
+ * daemon starts. ---- */
+
+/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
+void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
+/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
+ * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
+int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
+/* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
+int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 
 /* ---- job/usage.c (zn_use_): CPU time and memory of jobs, as their control groups say. ---- */
 
@@ -6204,6 +6318,33 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms);
 /* Tells what /proc and control groups would say. After zn_causes_tick(). */
 void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c);
 void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped); /* after zn_stopped_tick() */
+
+/* ---- sim/scenario.c (zn_scenario_): what is wrong at a moment, and with which rank. ---- */
+
+#ifdef ZN_IN_sim
+/* When all ranks of the second job but one stand still, or all do. */
+enum zn_still {
+	ZN_STILL_NOT,
+	ZN_STILL_ASLEEP,
+	ZN_STILL_DRIVER,
+	ZN_STILL_ALL,
+	ZN_STILL_NODE,
+	ZN_STILL_PEER,
+	ZN_STILL_CHECKPOINT,
+	ZN_STILL_EVALUATION,
+	ZN_STILL_COMPILE,
+	ZN_STILL_STOPPED
+};
+enum zn_scenario zn_scenario_phase(const struct zn_sim *s); /* HEALTHY: nothing is wrong now */
+uint32_t zn_scenario_ranks(const struct zn_sim *s);         /* of the second job, those of other nodes included */
+enum zn_still zn_scenario_still(const struct zn_sim *s);    /* what the second job does instead of its work */
+uint32_t zn_scenario_still_kind(const struct zn_sim *s, uint32_t rank);
+bool zn_scenario_straggles(const struct zn_sim *s, uint32_t rank);
+/* Faults are those of the job that goes on. */
+bool zn_scenario_suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from);
+bool zn_scenario_writes(const struct zn_sim *s, uint32_t rank); /* all do now and then, those of a scenario for long */
+bool zn_scenario_idles(const struct zn_sim *s, uint32_t rank);
+#endif
 
 /* ---- sim/random.c (zn_random_): random numbers of --simulate. ---- */
 
@@ -7514,6 +7655,64 @@ void zn_announce_ready(const struct zn_options *o, const struct zn_serve *s);
 
 /* folder: of the writer. Where the kernel cannot do it, the log says so. Threads that run already are not confined. */
 void zn_confine_loop(const struct zn_options *o, const char *const folder[ZN_DIRECTORY_COUNT]);
+
+/* ---- daemon/tick.c (zn_daemon_): what the daemon does on each tick. ---- */
+
+#if defined(ZN_IN_daemon) || defined(ZN_IN_main)
+/* All that the daemon has; zerneld.c opens and closes it. */
+struct zn_daemon {
+	struct zn_options options;
+	struct zn_loop loop;
+	struct zn_probe probe;
+	struct zn_find *find;
+	struct zn_stacks *stacks;
+	struct zn_walker *walker;
+	struct zn_sim sim;
+	struct zn_agg agg;
+	struct zn_counter_rates rates;
+	struct zn_progress progress;
+	struct zn_ranks ranks;
+	struct zn_stopped stopped;
+	struct zn_activity activity;
+	struct zn_flights flights;
+	struct zn_io activity_look;
+	bool looks; /* that timer runs: somebody has used a GPU */
+	struct zn_jobs_progress jobs_progress;
+	struct zn_startup startup;
+	struct zn_checkpoints checkpoints;
+	struct zn_causes causes;
+	struct zn_suspicions suspicions;
+	struct zn_requests requests;
+	struct zn_annotations annotations;
+	struct zn_alerts alerts;
+	struct zn_jobs jobs;
+	struct zn_job_uses uses;
+	struct zn_io_sums io_sums;
+	struct zn_xids xids;
+	struct zn_ooms ooms;
+	struct zn_ghosts ghosts;
+	struct zn_writer writer;
+	struct zn_sender sender;
+	struct zn_notify notify;
+	struct zn_export export;
+	char spool[ZN_TEXT_MAX];
+	const char *folder[ZN_DIRECTORY_COUNT]; /* of the writer */
+	struct zn_control *control;
+	struct zn_history *history;
+	struct zn_baselines *baselines;
+	struct zn_serve serve;
+	struct zn_state state;
+	struct zn_io signals, tick, ring, sim_step, hang;
+	int watchdog_fd;  /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
+	int log_err;      /* -errno: the kernel's log cannot be read */
+	bool exits;       /* a process has gone since the last refresh */
+	bool hang_logged; /* the change of probes that hangs is in the log */
+	bool series;      /* one of file I/O was made: it gets its name while that is right */
+};
+#define ZN_DAEMON_OF(io, member) ((struct zn_daemon *)((char *)(io) - __builtin_offsetof(struct zn_daemon, member)))
+void zn_daemon_on_tick(struct zn_io *io, uint32_t events);
+void zn_daemon_find_gpus(struct zn_daemon *d); /* drivers may be loaded by the first process that needs them */
+#endif
 
 /* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */
 

@@ -18,60 +18,9 @@ bool zn_ready;
 
 #define EXIT_USAGE 2
 
-struct daemon {
-	struct zn_options options;
-	struct zn_loop loop;
-	struct zn_probe probe;
-	struct zn_find *find;
-	struct zn_stacks *stacks;
-	struct zn_walker *walker;
-	struct zn_sim sim;
-	struct zn_agg agg;
-	struct zn_counter_rates rates;
-	struct zn_progress progress;
-	struct zn_ranks ranks;
-	struct zn_stopped stopped;
-	struct zn_activity activity;
-	struct zn_flights flights;
-	struct zn_io activity_look;
-	bool looks; /* that timer runs: somebody has used a GPU */
-	struct zn_jobs_progress jobs_progress;
-	struct zn_startup startup;
-	struct zn_checkpoints checkpoints;
-	struct zn_causes causes;
-	struct zn_suspicions suspicions;
-	struct zn_requests requests;
-	struct zn_annotations annotations;
-	struct zn_alerts alerts;
-	struct zn_jobs jobs;
-	struct zn_job_uses uses;
-	struct zn_io_sums io_sums;
-	struct zn_xids xids;
-	struct zn_ooms ooms;
-	struct zn_ghosts ghosts;
-	struct zn_writer writer;
-	struct zn_sender sender;
-	struct zn_notify notify;
-	struct zn_export export;
-	char spool[ZN_TEXT_MAX];
-	const char *folder[ZN_DIRECTORY_COUNT]; /* of the writer */
-	struct zn_control *control;
-	struct zn_history *history;
-	struct zn_baselines *baselines;
-	struct zn_serve serve;
-	struct zn_state state;
-	struct zn_io signals, tick, ring, sim_step, hang;
-	int watchdog_fd;  /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
-	int log_err;      /* -errno: the kernel's log cannot be read */
-	bool exits;       /* a process has gone since the last refresh */
-	bool hang_logged; /* the change of probes that hangs is in the log */
-	bool series;      /* one of file I/O was made: it gets its name while that is right */
-};
-static struct daemon daemon_;
+static struct zn_daemon daemon_;
 
-#define OWNER(io, member) ((struct daemon *)((char *)(io)-offsetof(struct daemon, member)))
-
-static int reload_tokens(struct daemon *d, char why[ZN_TEXT_MAX])
+static int reload_tokens(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_auth_reload(&d->serve.access, why);
 
@@ -82,7 +31,7 @@ static int reload_tokens(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static int reload_rules(struct daemon *d, char why[ZN_TEXT_MAX])
+static int reload_rules(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	return zn_alerts_reload(&d->alerts, why);
 }
@@ -90,14 +39,14 @@ static int reload_rules(struct daemon *d, char why[ZN_TEXT_MAX])
 /* What SIGHUP reads again. Each function writes to `said` what has changed or what is wrong, and changes nothing
  * on an error. */
 static const struct {
-	int (*reload)(struct daemon *d, char said[ZN_TEXT_MAX]);
+	int (*reload)(struct zn_daemon *d, char said[ZN_TEXT_MAX]);
 	const char *stays; /* after an error */
 } reloads[] = {
 	{reload_tokens, "the old tokens stay"},
 	{reload_rules, "the old rules stay"},
 };
 
-static void reload_all(struct daemon *d)
+static void reload_all(struct zn_daemon *d)
 {
 	char said[ZN_TEXT_MAX];
 
@@ -111,7 +60,7 @@ static void reload_all(struct daemon *d)
 
 static void on_signal(struct zn_io *io, uint32_t events)
 {
-	struct daemon *d = OWNER(io, signals);
+	struct zn_daemon *d = ZN_DAEMON_OF(io, signals);
 	struct signalfd_siginfo info;
 
 	(void)events;
@@ -125,144 +74,9 @@ static void on_signal(struct zn_io *io, uint32_t events)
 	d->loop.stop = true;
 }
 
-/* A clock like zn_now_ns() that goes on while the machine is suspended. */
-static uint64_t boot_ns(void)
-{
-	return zn_clock_ns(CLOCK_BOOTTIME);
-}
-
-/* Drivers may be loaded by the first process that needs them. */
-static void gpu_majors_find(struct daemon *d)
-{
-	static const uint64_t none[ZN_MAJOR_WORDS];
-	uint64_t majors[ZN_MAJOR_WORDS];
-
-	if (memcmp(d->options.gpu_majors, none, sizeof(none)))
-		memcpy(majors, d->options.gpu_majors, sizeof(majors));
-	else
-		zn_gpu_majors_read("/proc/devices", majors);
-	for (int i = 0; i < ZN_MAJOR_WORDS; i++)
-		__atomic_store_n(&d->probe.arena.shared->gpu_majors[i], majors[i], __ATOMIC_RELAXED);
-}
-
-static void live_tick(struct daemon *d)
-{
-	bool wanted = d->probe.arena.shared->procs > 0;
-	char why[ZN_TEXT_MAX];
-
-	d->probe.arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
-	zn_kernel_want(&d->probe.kernel, wanted);
-	if (wanted)
-		gpu_majors_find(d);
-	zn_ends_check(&d->probe);
-	if (d->state.find)
-		zn_services_take(zn_find_services(d->state.find), zn_requests_found, &d->requests);
-	zn_kernel_serve(&d->probe.kernel, d->requests.count > 0);
-	zn_bpf_request_tick(&d->probe, zn_now_ns());
-	d->hang_logged = d->hang_logged && zn_state_hang(&d->state, why);
-	if (d->state.find)
-		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->state.find)), "libraries", zn_now_ns());
-	zn_bpf_quota_tick(&d->probe, zn_now_ns());
-	zn_quota_tell(&d->io_sums.quota, "pairs of a job and a mount", zn_now_ns());
-	zn_quota_tell(&d->io_sums.mounts.quota, "mounts", zn_now_ns());
-	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
-}
-
-/* A node at rest is not woken for looks at nobody. */
-static void look_if_needed(struct daemon *d)
-{
-	bool needed = d->agg.row_count && !d->options.simulate;
-
-	if (needed != d->looks)
-		zn_timer_set(&d->activity_look, needed ? ZN_ACTIVITY_MS : 0);
-	d->looks = needed;
-}
-
-/* The process that the driver named lives for a moment longer. */
-static void xids_tick(struct daemon *d)
-{
-	zn_xids_tick(&d->xids);
-	for (uint32_t i = 0; i < d->xids.count; i++) {
-		struct zn_xid *x = &d->xids.xid[i];
-
-		for (uint32_t r = 0; x->pid && !x->job[0] && r < d->agg.row_count; r++) {
-			const struct zn_proc *p = zn_arena_proc(d->agg.arena, d->agg.row[r]);
-
-			if (p && p->tgid == x->pid)
-				snprintf(x->job, sizeof(x->job), "%s", zn_job_id(&d->jobs, p));
-		}
-	}
-}
-
-static void ghosts_tick(struct daemon *d, uint64_t now)
-{
-	if (d->options.simulate) {
-		zn_sim_job_ghosts(&d->sim, &d->ghosts, now);
-		return;
-	}
-	if (d->state.find)
-		zn_find_holders(d->state.find, &d->ghosts.holders);
-	zn_ghosts_tick(&d->ghosts, &d->jobs, now);
-}
-
-static void on_tick(struct zn_io *io, uint32_t events)
-{
-	struct daemon *d = OWNER(io, tick);
-	uint64_t now = zn_now_ns(), boot = boot_ns();
-
-	(void)events;
-	if (zn_timer_count(io) == 0)
-		return;
-	d->state.ticks++;
-	if (!d->options.simulate)
-		live_tick(d);
-	xids_tick(d);
-	zn_agg_tick(&d->agg, now);
-	look_if_needed(d);
-	zn_rates_tick(&d->rates, &d->agg, now);
-	zn_progress_tick(&d->progress, &d->agg, now);
-	zn_ranks_tick(&d->ranks, now);
-	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
-	if (d->options.simulate)
-		zn_sim_stop(&d->sim, &d->stopped);
-	zn_startup_tick(&d->startup, now);
-	zn_checkpoints_tick(&d->checkpoints, now);
-	zn_causes_tick(&d->causes, now);
-	zn_requests_tick(&d->requests, now);
-	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
-	zn_suspicion_tick(&d->suspicions, now);
-	zn_annotations_tick(&d->annotations);
-	zn_history_tick(d->history, &d->agg, boot);
-	zn_baselines_tick(d->baselines, &d->agg, d->history, boot);
-	zn_alerts_tick(&d->alerts, now);
-	zn_flights_tick(&d->flights, now);
-	zn_sender_tick(&d->sender);
-	zn_notify_tick(&d->notify, now);
-	zn_jobs_tick(&d->jobs, now);
-	if (d->options.simulate)
-		zn_sim_job_use(&d->sim, &d->uses);
-	else
-		zn_use_tick(&d->uses, now);
-	ghosts_tick(d, now);
-	zn_io_sums_tick(&d->io_sums, now);
-	zn_io_sums_causes(&d->io_sums, &d->causes);
-	if (d->options.simulate)
-		zn_sim_limits(&d->sim, &d->causes);
-	else
-		zn_cgroup_throttle(&d->causes, "/proc");
-	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->io_sums, now);
-	zn_export_tick(&d->export, now); /* behind all that the page shows */
-	zn_control_tick(d->control, now);
-	zn_log_tick(now);
-	zn_state_tick(&d->state);
-	zn_serve_tick(&d->serve, now);
-	d->state.tick_ns = now;
-	zn_systemd_tell(d->watchdog_fd, "WATCHDOG=1");
-}
-
 static void on_job_start(void *daemon, const struct zn_job *job)
 {
-	struct daemon *d = daemon;
+	struct zn_daemon *d = daemon;
 
 	zn_log(ZN_DEBUG, "job %s starts", job->id);
 	if (job->source != ZN_JOB_BY_CGROUP) /* no prolog announced this job: its control group is found again */
@@ -271,7 +85,7 @@ static void on_job_start(void *daemon, const struct zn_job *job)
 
 static void on_job_end(void *daemon, struct zn_job *job)
 {
-	struct daemon *d = daemon;
+	struct zn_daemon *d = daemon;
 
 	zn_log(ZN_DEBUG, "job %s has ended", job->id);
 	zn_io_sums_refresh(&d->io_sums);
@@ -281,14 +95,14 @@ static void on_job_end(void *daemon, struct zn_job *job)
 
 static void on_flight(void *daemon, const char *name, struct zn_str text)
 {
-	zn_writer_write(&((struct daemon *)daemon)->writer, ZN_DIRECTORY_REPORTS, name, text);
+	zn_writer_write(&((struct zn_daemon *)daemon)->writer, ZN_DIRECTORY_REPORTS, name, text);
 }
 
 #define SIM_STEP_MS 100
 
 static void on_sim_step(struct zn_io *io, uint32_t events)
 {
-	struct daemon *d = OWNER(io, sim_step);
+	struct zn_daemon *d = ZN_DAEMON_OF(io, sim_step);
 
 	(void)events;
 	zn_sim_step(&d->sim, zn_timer_count(io) * SIM_STEP_MS);
@@ -297,21 +111,21 @@ static void on_sim_step(struct zn_io *io, uint32_t events)
 
 static void on_activity_look(struct zn_io *io, uint32_t events)
 {
-	struct daemon *d = OWNER(io, activity_look);
+	struct zn_daemon *d = ZN_DAEMON_OF(io, activity_look);
 
 	(void)events;
 	if (zn_timer_count(io))
 		zn_activity_look(&d->activity, &d->agg, &d->ranks, zn_now_ns());
 }
 
-static void on_device(struct daemon *d, const struct zn_event *ev)
+static void on_device(struct zn_daemon *d, const struct zn_event *ev)
 {
 	zn_mounts_use(&d->io_sums.mounts, ev->detail, ev->tgid, ev->bytes, ev->row);
 	d->series = true;
 }
 
 /* With what its job had at the last look: now it may have less. */
-static void on_oom(struct daemon *d, const struct zn_oom *oom)
+static void on_oom(struct zn_daemon *d, const struct zn_oom *oom)
 {
 	struct zn_oom_kill *k = zn_oom_add(&d->ooms, oom, d->agg.arena->jobs);
 	const struct zn_job_use *u = oom->job.slot < ZN_JOBS_MAX ? &d->uses.use[oom->job.slot] : NULL;
@@ -326,7 +140,7 @@ static void on_oom(struct daemon *d, const struct zn_oom *oom)
 /* The ring buffer only hurries: what a process did and that it has ended is in the arena. */
 static void on_event(void *owner, const struct zn_event *ev)
 {
-	struct daemon *d = owner;
+	struct zn_daemon *d = owner;
 
 	if (ev->type == ZN_EV_EXIT)
 		d->exits = true;
@@ -349,7 +163,7 @@ static void on_event(void *owner, const struct zn_event *ev)
 
 static void on_ring(struct zn_io *io, uint32_t events)
 {
-	struct daemon *d = OWNER(io, ring);
+	struct zn_daemon *d = ZN_DAEMON_OF(io, ring);
 
 	(void)events;
 	zn_probe_consume(&d->probe);
@@ -364,7 +178,7 @@ static void on_ring(struct zn_io *io, uint32_t events)
 /* Probes are being put on a file, or taken away, and the kernel waits. */
 static void on_hang(struct zn_io *io, uint32_t events)
 {
-	struct daemon *d = OWNER(io, hang);
+	struct zn_daemon *d = ZN_DAEMON_OF(io, hang);
 	char why[ZN_TEXT_MAX];
 
 	(void)events;
@@ -374,7 +188,7 @@ static void on_hang(struct zn_io *io, uint32_t events)
 	}
 }
 
-static void view_open(struct daemon *d)
+static void view_open(struct zn_daemon *d)
 {
 	struct zn_state *state = &d->state;
 	struct utsname u;
@@ -415,7 +229,7 @@ static void view_open(struct daemon *d)
 	zn_state_tick(state);
 }
 
-static int signals_open(struct daemon *d)
+static int signals_open(struct zn_daemon *d)
 {
 	sigset_t set;
 
@@ -432,20 +246,20 @@ static int signals_open(struct daemon *d)
 }
 
 /* Without the log there are no errors of GPUs, and everything else. */
-static void log_open(struct daemon *d)
+static void log_open(struct zn_daemon *d)
 {
 	d->state.xids = &d->xids;
 	if (d->options.kmsg[0])
 		d->log_err = zn_xids_open(&d->xids, d->options.kmsg);
 }
 
-static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_probe_open(&d->probe, d->options.families, d->options.method, d->options.table_cpus, why);
 
 	if (err)
 		return err;
-	gpu_majors_find(d);
+	zn_daemon_find_gpus(d);
 	log_open(d);
 	d->probe.event = on_event;
 	d->probe.owner = d;
@@ -490,7 +304,7 @@ static int live_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_loop_add(&d->loop, &d->ring, EPOLLIN);
 }
 
-static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int sim_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_sim_open(&d->sim, d->options.simulate_seed);
 
@@ -513,7 +327,7 @@ static int sim_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static int loop_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int loop_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_loop_open(&d->loop);
 
@@ -524,7 +338,7 @@ static int loop_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static int history_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int history_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_history_open(&d->history);
 
@@ -537,16 +351,16 @@ static int history_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static int serve_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int serve_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	return zn_serve_open(&d->serve, &d->loop, &d->state, why);
 }
 
-static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int tick_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
 
-	d->tick.ready = on_tick;
+	d->tick.ready = zn_daemon_on_tick;
 	d->activity_look.ready = on_activity_look;
 	err = zn_timer_open(&d->tick, d->options.push_interval_ms);
 	if (!err)
@@ -560,7 +374,7 @@ static int tick_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static int writer_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int writer_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	zn_message_folder(d->spool, d->options.control);
 	d->folder[ZN_DIRECTORY_REPORTS] = d->options.report_dir;
@@ -569,7 +383,7 @@ static int writer_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return zn_writer_open(&d->writer, d->folder, why);
 }
 
-static int sender_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int sender_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
 
@@ -583,7 +397,7 @@ static int sender_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int notify_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	(void)why;
 	zn_notify_init(&d->notify, &d->state, &d->sender, zn_serve_port(&d->serve, false));
@@ -599,18 +413,18 @@ static int notify_open(struct daemon *d, char why[ZN_TEXT_MAX])
 }
 
 /* First, so that a limit that is too low is one line. */
-static int files_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int files_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	return d->options.simulate ? 0 : zn_probe_files(why);
 }
 
-static int source_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int source_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	return d->options.simulate ? sim_open(d, why) : live_open(d, why);
 }
 
 /* The rules are read first: a mistake in them is reported before anything is opened. */
-static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int alerts_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	d->alerts.work.source = zn_samples_source(&d->state);
 	d->alerts.work.whose = d->options.simulate ? NULL : zn_samples_owner;
@@ -618,7 +432,7 @@ static int alerts_open(struct daemon *d, char why[ZN_TEXT_MAX])
 }
 
 /* Jobs that run already are found before messages about them arrive. */
-static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int jobs_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_jobs_open(&d->jobs, &d->agg, &d->alerts);
 
@@ -647,11 +461,11 @@ static int jobs_open(struct daemon *d, char why[ZN_TEXT_MAX])
 
 static void on_mounts(void *daemon)
 {
-	zn_io_sums_refresh(&((struct daemon *)daemon)->io_sums);
+	zn_io_sums_refresh(&((struct zn_daemon *)daemon)->io_sums);
 }
 
 /* Without the list of mounts I/O is counted all the same. */
-static int io_sums_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int io_sums_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err;
 
@@ -671,25 +485,25 @@ static int io_sums_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return 0;
 }
 
-static int control_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int control_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
 /* In this order. The writer and the sender are processes of their own and have nothing of the rest. Capabilities go
  * with the source's; threads may be started after that. */
-static int (*const modules[])(struct daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
+static int (*const modules[])(struct zn_daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
 	sender_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};
 
-static void closed_clear(struct daemon *d)
+static void closed_clear(struct zn_daemon *d)
 {
 	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.worker.fd =
 		d->sender.worker.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->io_sums.mounts);
 }
 
-static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
+static int daemon_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = 0;
 
@@ -700,7 +514,7 @@ static int daemon_open(struct daemon *d, char why[ZN_TEXT_MAX])
 	return err;
 }
 
-static void daemon_close(struct daemon *d)
+static void daemon_close(struct zn_daemon *d)
 {
 	zn_control_close(d->control);
 	zn_serve_close(&d->serve);
@@ -731,7 +545,7 @@ static int fail_with(const char *why)
 	return EXIT_FAILURE;
 }
 
-static int run_daemon(struct daemon *d)
+static int run_daemon(struct zn_daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
 	int err = daemon_open(d, why);
@@ -765,7 +579,7 @@ static int run_daemon(struct daemon *d)
 }
 
 /* The service's options are read as it would: the environment of the shell wins over them. */
-static int check_service(struct daemon *d, int argc, char **argv)
+static int check_service(struct zn_daemon *d, int argc, char **argv)
 {
 	struct zn_service service;
 	char why[ZN_TEXT_MAX];
@@ -783,7 +597,7 @@ static int check_service(struct daemon *d, int argc, char **argv)
 
 static int daemon_main(int argc, char **argv)
 {
-	struct daemon *d = &daemon_;
+	struct zn_daemon *d = &daemon_;
 	char why[ZN_TEXT_MAX];
 
 	if (argc == 2 && strcmp(argv[1], "--docs") == 0) {

@@ -10,7 +10,8 @@ export LC_ALL=C
 functions='function folder(f) { return f ~ "/" ? substr(f, 1, index(f, "/") - 1) : f ~ /^zerneld/ ? "main" : "codec" }
 	BEGIN { n = split(layers, l, " "); for (i = 1; i <= n; i++) rank[l[i]] = i }'
 
-sed -n 's,^/\* ---- \([a-z0-9_/]*\.c\) (\([^)]*\)): .*,\1 \2,p' zernel.h >"$work/headings"
+sed -n '/^\/\* ---- [^)]*$/{ N; s/\n \* / /; }
+	s,^/\* ---- \([a-z0-9_/]*\.c\) (\([^)]*\)): .*,\1 \2,p' zernel.h >"$work/headings"
 cut -d' ' -f1 "$work/headings" | sort >"$work/named"
 ls ./*.c src/*/*.c | sed 's,^\./,,; s,^src/,,' | sort >"$work/files"
 (cd "$1" && find . -name '*.o' | sort | while read -r o; do

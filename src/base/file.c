@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* file.c: small files, read whole. */
+/* file.c: small files, read whole or by lines. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,33 @@ ssize_t zn_file_read_regular(const char *path, char *to, size_t cap)
 	got = got < 0 ? -errno : (ssize_t)len;
 	close(fd);
 	return got;
+}
+
+void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to)
+{
+	char text[8192];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool skip = false;
+	size_t have = 0;
+	ssize_t n;
+
+	while (fd >= 0 && (n = read(fd, text + have, sizeof(text) - have)) > 0) {
+		char *line = text, *end;
+
+		have += n;
+		for (; (end = memchr(line, '\n', have - (line - text))); line = end + 1) {
+			*end = 0;
+			if (!skip)
+				visit(to, line);
+			skip = false;
+		}
+		have -= line - text;
+		memmove(text, line, have);
+		skip |= have == sizeof(text);
+		have = have == sizeof(text) ? 0 : have;
+	}
+	if (fd >= 0)
+		close(fd);
 }
 
 uint64_t zn_file_mtime_ns(const struct stat *st)

@@ -17,9 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PATH_BYTES  4096
-#define DEPTH_MAX   32
-#define MOUNTS_MAX  32
 #define PASSES_MAX  4
 #define GROUPS_TEXT (32 * 1024) /* of /proc/PID/cgroup: eight times the longest path */
 
@@ -86,219 +83,10 @@ bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to)
 	return true;
 }
 
-/* ---- where the hierarchies are mounted ---- */
-
-struct mount {
-	char point[ZN_TEXT_MAX], root[ZN_TEXT_MAX]; /* root: which group is at the point; "" for the topmost */
-	char options[128];                          /* of version 1: controllers, or name=... */
-	bool v2;
-	uint32_t hierarchy; /* ZN_UNKNOWN: not found */
-	dev_t dev;
-	uid_t owner;
-};
-struct mounts {
-	struct mount mount[MOUNTS_MAX];
-	uint32_t count;
-};
-
-/* Reads a file of lines and calls visit with each, without its end; lines that do not fit are left out. */
-static void lines_read(const char *path, void (*visit)(void *to, char *line), void *to)
-{
-	static char text[2 * PATH_BYTES];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool skip = false;
-	size_t have = 0;
-	ssize_t n;
-
-	while (fd >= 0 && (n = read(fd, text + have, sizeof(text) - have)) > 0) {
-		char *line = text, *end;
-
-		have += n;
-		for (; (end = memchr(line, '\n', have - (line - text))); line = end + 1) {
-			*end = 0;
-			if (!skip)
-				visit(to, line);
-			skip = false;
-		}
-		have -= line - text;
-		memmove(text, line, have);
-		skip |= have == sizeof(text);
-		have = have == sizeof(text) ? 0 : have;
-	}
-	if (fd >= 0)
-		close(fd);
-}
-
-/* A field of mountinfo: blanks and the like are there as \ooo. False: it does not fit. */
-static bool field_decode(char *to, size_t cap, const char *from)
-{
-	size_t n = 0;
-
-	for (; *from; n++) {
-		bool escaped = from[0] == '\\' && isdigit((unsigned char)from[1]) && isdigit((unsigned char)from[2]) &&
-			isdigit((unsigned char)from[3]);
-
-		if (n == cap - 1)
-			return false;
-		to[n] = escaped ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0')) : *from;
-		from += escaped ? 4 : 1;
-	}
-	to[n] = 0;
-	return true;
-}
-
-/* proc(5): id parent major:minor root point options [optional...] - type source super-options */
-static void mount_read(void *to, char *line)
-{
-	struct mounts *all = to;
-	struct mount *m = &all->mount[all->count];
-	char *field[64], *save, *word = strtok_r(line, " ", &save);
-	size_t n = 0, dash = 6;
-	struct stat st;
-
-	for (; word && n < ZN_LEN(field); word = strtok_r(NULL, " ", &save))
-		field[n++] = word;
-	while (dash < n && strcmp(field[dash], "-"))
-		dash++;
-	if (dash + 3 >= n || strncmp(field[dash + 1], "cgroup", 6) || all->count == MOUNTS_MAX)
-		return;
-	*m = (struct mount){.v2 = strcmp(field[dash + 1], "cgroup2") == 0, .hierarchy = ZN_UNKNOWN};
-	if (!m->v2 && field[dash + 1][6])
-		return;
-	if (!field_decode(m->root, sizeof(m->root), field[3]) || !field_decode(m->point, sizeof(m->point), field[4]) ||
-		strlen(field[dash + 3]) >= sizeof(m->options) || stat(m->point, &st))
-		return;
-	if (strcmp(m->root, "/") == 0)
-		m->root[0] = 0;
-	strcpy(m->options, field[dash + 3]);
-	m->dev = st.st_dev;
-	m->owner = st.st_uid;
-	all->count++;
-}
-
-/* Whether a list with commas has the first word of another one. */
-static bool list_has(const char *list, const char *words)
-{
-	size_t len = strcspn(words, ",");
-
-	for (const char *at = list; *at; at += strspn(at, ",")) {
-		size_t n = strcspn(at, ",");
-
-		if (n == len && memcmp(at, words, n) == 0)
-			return true;
-		at += n;
-	}
-	return false;
-}
-
-/* A line of /proc/PID/cgroup is hierarchy:controllers:path. The path may have colons; the line is cut up. */
-static char *line_split(char *line, uint32_t *hierarchy, char **controllers)
-{
-	char *end;
-
-	*hierarchy = strtoul(line, &end, 10);
-	if (end == line || *end != ':')
-		return NULL;
-	*controllers = end + 1;
-	end = strchr(*controllers, ':');
-	if (!end || end[1] != '/')
-		return NULL;
-	*end = 0;
-	return end + 1;
-}
-
-static void hierarchy_read(void *to, char *line)
-{
-	struct mounts *all = to;
-	uint32_t hierarchy;
-	char *controllers;
-
-	if (!line_split(line, &hierarchy, &controllers))
-		return;
-	for (uint32_t i = 0; i < all->count; i++) {
-		struct mount *m = &all->mount[i];
-
-		if (controllers[0] ? !m->v2 && list_has(m->options, controllers) : m->v2)
-			m->hierarchy = hierarchy;
-	}
-}
-
-static const struct mounts *mounts_read(const char *proc_root)
-{
-	static struct mounts all;
-	char path[ZN_TEXT_MAX];
-
-	all.count = 0;
-	snprintf(path, sizeof(path), "%s/self/mountinfo", proc_root);
-	lines_read(path, mount_read, &all);
-	snprintf(path, sizeof(path), "%s/self/cgroup", proc_root);
-	lines_read(path, hierarchy_read, &all);
-	return &all;
-}
-
-void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to)
-{
-	const struct mounts *all = mounts_read("/proc");
-
-	for (uint32_t i = 0; i < all->count; i++)
-		visit(to, all->mount[i].point);
-}
-
-/* The folder of a group, "" for the topmost one; NULL: it lies outside of what is mounted. */
-static const struct mount *folder_of(const struct mounts *all, uint32_t hierarchy, const char *group, char *to)
-{
-	for (uint32_t i = 0; i < all->count; i++) {
-		const struct mount *m = &all->mount[i];
-		size_t n = strlen(m->root);
-
-		if (m->hierarchy != hierarchy || strncmp(group, m->root, n) || (group[n] && group[n] != '/'))
-			continue;
-		if (snprintf(to, PATH_BYTES, "%s%s", m->point, group + n) < PATH_BYTES)
-			return m;
-	}
-	return NULL;
-}
-
-/* Whether the folder of a group is there; a folder that does not fit is none. */
-static bool folder_try(const struct mount *m, const char *path, char to[ZN_CGROUP_FOLDER])
-{
-	size_t n = strlen(m->root);
-	struct stat st;
-
-	if (strncmp(path, m->root, n) || (path[n] && path[n] != '/') ||
-		snprintf(to, ZN_CGROUP_FOLDER, "%s%s", m->point, path + n) >= ZN_CGROUP_FOLDER)
-		return false;
-	return lstat(to, &st) == 0 && S_ISDIR(st.st_mode) && st.st_dev == m->dev;
-}
-
-static bool folder_find(const struct mounts *all, const char *controller, const char *path, char to[ZN_CGROUP_FOLDER])
-{
-	for (uint32_t i = 0; i < all->count; i++) {
-		const struct mount *m = &all->mount[i];
-
-		if ((controller ? !m->v2 && list_has(m->options, controller) : m->v2) && folder_try(m, path, to))
-			return true;
-	}
-	to[0] = 0;
-	return false;
-}
-
-void zn_cgroup_folders(const char *path, struct zn_cgroup_folders *to)
-{
-	static const char *const names[ZN_CONTROLLERS] = {"cpuacct", "cpu", "memory", "cpuset"};
-	const struct mounts *all = mounts_read("/proc");
-
-	for (enum zn_controller c = 0; c < ZN_CONTROLLERS; c++) {
-		to->v2[c] = !folder_find(all, names[c], path, to->at[c]);
-		if (to->v2[c])
-			folder_find(all, NULL, path, to->at[c]);
-	}
-}
-
 /* ---- what is entered into the tables ---- */
 
 /* Of the job's own group, for usage.c. */
-static void path_keep(struct zn_arena *a, uint32_t slot, const struct mount *m, const char *folder)
+static void path_keep(struct zn_arena *a, uint32_t slot, const struct zn_hierarchy *m, const char *folder)
 {
 	struct zn_job_shared *row = zn_arena_job(a, slot);
 	const char *below = folder + strlen(m->point);
@@ -307,7 +95,7 @@ static void path_keep(struct zn_arena *a, uint32_t slot, const struct mount *m, 
 		row->path[0] = 0;
 }
 
-static bool folder_key(const struct mount *m, const char *folder, struct zn_cgroup_key *key, uid_t *owner)
+static bool folder_key(const struct zn_hierarchy *m, const char *folder, struct zn_cgroup_key *key, uid_t *owner)
 {
 	struct stat st;
 
@@ -320,8 +108,8 @@ static bool folder_key(const struct mount *m, const char *folder, struct zn_cgro
 
 /* A group that was removed between the look and the entry would stay for ever: BPF saw its removal before the
  * entry existed. */
-static void group_enter(
-	struct zn_arena *a, uint32_t slot, const struct mount *m, const char *folder, const struct zn_cgroup_name *name)
+static void group_enter(struct zn_arena *a, uint32_t slot, const struct zn_hierarchy *m, const char *folder,
+	const struct zn_cgroup_name *name)
 {
 	struct zn_cgroup_key key, again;
 	uid_t owner;
@@ -340,7 +128,7 @@ static void group_enter(
 struct scan {
 	struct zn_arena *arena;
 	const char *proc_root;
-	const struct mounts *mounts;
+	const struct zn_hierarchies *mounts;
 	uint32_t found; /* processes of jobs, in one pass */
 };
 
@@ -350,8 +138,8 @@ static int groups_enter(struct scan *s, uint32_t hierarchy, const char *group)
 {
 	struct zn_cgroup_name name = {.level = ZN_CGROUP_JOB};
 	const char *at = job_find(group, name.job);
-	char prefix[PATH_BYTES], folder[PATH_BYTES];
-	const struct mount *m = NULL;
+	char prefix[ZN_CGROUP_PATH], folder[ZN_CGROUP_PATH];
+	const struct zn_hierarchy *m = NULL;
 	struct zn_cgroup_key key;
 	struct zn_str part;
 	uid_t owner;
@@ -359,7 +147,7 @@ static int groups_enter(struct scan *s, uint32_t hierarchy, const char *group)
 
 	while (at && (size_t)(at - group) < sizeof(prefix)) {
 		snprintf(prefix, sizeof(prefix), "%.*s", (int)(at - group), group);
-		m = folder_of(s->mounts, hierarchy, prefix, folder);
+		m = zn_hierarchy_folder(s->mounts, hierarchy, prefix, folder);
 		if (slot < 0 && m && folder_key(m, folder, &key, &owner) && owner == m->owner)
 			slot = s->arena->ops->job_claim(s->arena, name.job);
 		if (slot < 0 || !m)
@@ -384,7 +172,7 @@ bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to
 	zn_file_read(path, text, sizeof(text));
 	for (char *line = text; (end = strchr(line, '\n')); line = end + 1) {
 		*end = 0;
-		group = line_split(line, &hierarchy, &controllers);
+		group = zn_hierarchy_line(line, &hierarchy, &controllers);
 		if (group && zn_cgroup_name(group, to))
 			return true;
 	}
@@ -403,7 +191,7 @@ static void process_scan(struct scan *s, uint32_t pid)
 	zn_file_read(path, text, sizeof(text));
 	for (char *line = text; (end = strchr(line, '\n')); line = end + 1) {
 		*end = 0;
-		group = line_split(line, &hierarchy, &controllers);
+		group = zn_hierarchy_line(line, &hierarchy, &controllers);
 		last = group ? groups_enter(s, hierarchy, group) : -1;
 		slot = last < 0 ? slot : last;
 	}
@@ -436,7 +224,7 @@ static void process_visit(void *to, const struct dirent64 *e)
  * had come to, is found by the next one: until a pass finds no more than the one before. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root)
 {
-	struct scan s = {.arena = a, .proc_root = proc_root, .mounts = mounts_read(proc_root)};
+	struct scan s = {.arena = a, .proc_root = proc_root, .mounts = zn_hierarchies_read(proc_root)};
 	uint32_t before;
 
 	for (int pass = 0; pass < PASSES_MAX; pass++) {
@@ -458,9 +246,9 @@ void zn_cgroup_scan(struct zn_arena *a, const char *proc_root)
 struct tagging {
 	struct zn_arena *arena;
 	uint32_t slot;
-	const struct mount *mount;
+	const struct zn_hierarchy *mount;
 	struct zn_cgroup_name name; /* of the folder at hand */
-	char folder[PATH_BYTES];
+	char folder[ZN_CGROUP_PATH];
 	uint32_t depth;
 	int err;
 };
@@ -484,7 +272,7 @@ static void folder_visit(void *to, const struct dirent64 *e)
 	size_t len = strlen(t->folder);
 
 	if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-		t->depth == DEPTH_MAX || len + 1 + strlen(e->d_name) >= PATH_BYTES)
+		t->depth == ZN_CGROUP_DEPTH || len + 1 + strlen(e->d_name) >= ZN_CGROUP_PATH)
 		return;
 	sprintf(t->folder + len, "/%s", e->d_name);
 	name_below(&t->name, (struct zn_str){e->d_name, strlen(e->d_name)});
@@ -502,9 +290,9 @@ static void folder_tag(struct tagging *t)
 	size_t len = strlen(t->folder);
 
 	group_enter(t->arena, t->slot, t->mount, t->folder, &t->name);
-	if (len + sizeof("/cgroup.procs") <= PATH_BYTES) {
+	if (len + sizeof("/cgroup.procs") <= ZN_CGROUP_PATH) {
 		strcpy(t->folder + len, "/cgroup.procs");
-		lines_read(t->folder, process_tag, t);
+		zn_file_lines(t->folder, process_tag, t);
 		t->folder[len] = 0;
 	}
 	if (fd < 0)
@@ -513,34 +301,24 @@ static void folder_tag(struct tagging *t)
 	close(fd);
 }
 
-static bool has_dots(const char *path)
-{
-	struct zn_str name;
-
-	while ((name = name_next(&path)).len)
-		if (name.len == 2 && memcmp(name.at, "..", 2) == 0)
-			return true;
-	return false;
-}
-
 /* A folder as it is (longest mount point first, by its device), a line of /proc/PID/cgroup, or a group of version 2. */
-static const struct mount *path_resolve(const struct mounts *all, const char *path, char *folder)
+static const struct zn_hierarchy *path_resolve(const struct zn_hierarchies *all, const char *path, char *folder)
 {
-	char line[PATH_BYTES], *controllers, *group;
+	char line[ZN_CGROUP_PATH], *controllers, *group;
 	uint32_t hierarchy;
 	struct stat st;
 
-	if (snprintf(line, sizeof(line), "%s", path) >= (int)sizeof(line) || has_dots(path))
+	if (snprintf(line, sizeof(line), "%s", path) >= (int)sizeof(line) || zn_hierarchy_has_dots(path))
 		return NULL;
 	if (line[0] != '/') {
-		group = line_split(line, &hierarchy, &controllers);
-		return group ? folder_of(all, hierarchy, group, folder) : NULL;
+		group = zn_hierarchy_line(line, &hierarchy, &controllers);
+		return group ? zn_hierarchy_folder(all, hierarchy, group, folder) : NULL;
 	}
-	snprintf(folder, PATH_BYTES, "%s", path);
+	snprintf(folder, ZN_CGROUP_PATH, "%s", path);
 	for (uint32_t i = 0; lstat(path, &st) == 0 && i < all->count; i++)
 		if (all->mount[i].dev == st.st_dev && all->mount[i].hierarchy != ZN_UNKNOWN)
 			return &all->mount[i];
-	return folder_of(all, 0, path, folder);
+	return zn_hierarchy_folder(all, 0, path, folder);
 }
 
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
@@ -550,7 +328,7 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 	uid_t owner;
 
 	t = (struct tagging){.arena = a, .slot = slot};
-	t.mount = path_resolve(mounts_read("/proc"), path, t.folder);
+	t.mount = path_resolve(zn_hierarchies_read("/proc"), path, t.folder);
 	if (!t.mount) {
 		snprintf(why, ZN_TEXT_MAX, "not a control group: %.150s", path);
 		return -EINVAL;
@@ -594,120 +372,4 @@ int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid)
 		;
 	zn_tree_close(&t);
 	return 0;
-}
-
-/* ---- limits ---- */
-
-/* Of a group of either version: throttled_usec, or throttled_time in nanoseconds. */
-static uint64_t throttled_of(const char *folder)
-{
-	static const struct {
-		const char *key;
-		uint64_t ns;
-	} keys[] = {{"\nthrottled_usec ", 1000}, {"\nthrottled_time ", 1}};
-	char path[PATH_BYTES + 16], text[1024];
-
-	snprintf(path, sizeof(path), "%s/cpu.stat", folder);
-	if (zn_file_read(path, text, sizeof(text)) <= 0)
-		return 0;
-	for (size_t i = 0; i < ZN_LEN(keys); i++) {
-		const char *at = strstr(text, keys[i].key);
-
-		if (at)
-			return strtoull(at + strlen(keys[i].key), NULL, 10) * keys[i].ns;
-	}
-	return 0;
-}
-
-/* Which group of a process a controller limits, of its lines in /proc. */
-struct limits {
-	const char *controller;
-	const struct mounts *mounts;
-	const struct mount *mount; /* of the hierarchy that does; NULL: none */
-	char folder[PATH_BYTES];
-};
-
-static void limit_read(void *to, char *line)
-{
-	struct limits *l = to;
-	char *controllers, *group, folder[PATH_BYTES];
-	const struct mount *m;
-	uint32_t hierarchy;
-
-	group = line_split(line, &hierarchy, &controllers);
-	if (!group || has_dots(group) || (controllers[0] ? !list_has(controllers, l->controller) : l->mount != NULL))
-		return;
-	m = folder_of(l->mounts, hierarchy, group, folder);
-	if (!m)
-		return;
-	l->mount = m;
-	strcpy(l->folder, folder);
-}
-
-static struct limits *limits_of(const char *proc_root, uint32_t pid, const char *controller)
-{
-	static struct limits l;
-	char path[ZN_TEXT_MAX];
-
-	l = (struct limits){.controller = controller, .mounts = mounts_read(proc_root)};
-	snprintf(path, sizeof(path), "%s/%u/cgroup", proc_root, pid);
-	lines_read(path, limit_read, &l);
-	return &l;
-}
-
-/* Of its group and of all above it, as far as they can be seen. */
-static uint64_t throttled_ns(const char *proc_root, uint32_t pid)
-{
-	struct limits l = *limits_of(proc_root, pid, "cpu");
-	uint64_t ns = 0;
-	char *end;
-
-	for (int depth = 0; l.mount && depth < DEPTH_MAX; depth++) {
-		ns += throttled_of(l.folder);
-		end = strrchr(l.folder, '/');
-		if (!end || (size_t)(end - l.folder) < strlen(l.mount->point))
-			break;
-		*end = 0;
-	}
-	return ns;
-}
-
-void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root)
-{
-	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
-		struct zn_cause_group *g = &c->group[c->throttle_next++ % (ZN_JOBS_MAX + 1)];
-
-		if (!g->used || !g->queue_pid)
-			continue;
-		zn_causes_throttled(c, g, throttled_ns(proc_root, g->queue_pid));
-		return;
-	}
-}
-
-/* A number at the start of a file, or behind a key at the start of a line; "max" is none. */
-static uint64_t number_of(const struct limits *l, const char *file, const char *key)
-{
-	char path[PATH_BYTES + 32], text[1024] = "\n";
-	const char *at;
-
-	snprintf(path, sizeof(path), "%s/%s", l->folder, file);
-	if (zn_file_read(path, text + 1, sizeof(text) - 1) <= 0)
-		return ZN_NOT_KNOWN;
-	at = strstr(text, key);
-	at += at ? strlen(key) : 0;
-	return at && isdigit((unsigned char)*at) ? strtoull(at, NULL, 10) : ZN_NOT_KNOWN;
-}
-
-bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to)
-{
-	struct limits l = *limits_of(proc_root, pid, "memory");
-
-	if (!l.mount)
-		return false;
-	*to = (struct zn_cgroup_memory){
-		.used = number_of(&l, l.mount->v2 ? "memory.current" : "memory.usage_in_bytes", "\n"),
-		.limit = number_of(&l, l.mount->v2 ? "memory.max" : "memory.limit_in_bytes", "\n"),
-		.oom_kills = number_of(&l, l.mount->v2 ? "memory.events" : "memory.oom_control", "\noom_kill "),
-	};
-	return to->used != ZN_NOT_KNOWN;
 }

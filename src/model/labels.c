@@ -1,87 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* labels.c: the values of labels, which are what enums are called in metrics, JSON and on command lines. */
+/*
+ * labels.c: the values of labels, which are what enums are called in metrics, JSON and on command lines. Their texts
+ * are the second column of the lists in zernel.h.
+ */
 #include "zernel.h"
 
-const char *zn_family_label(enum zn_family f)
-{
-	static const char *const label[] = {
-#define X(e, text, option) text,
-		ZN_FAMILIES(X) ZN_KERNEL_FAMILIES(X)
-#undef X
-	};
+#define X(e, text, ...) text,
+/* A function that says what a value of an enum is called: of its list, or of texts in the order of the enum. */
+#define LABELS(function, of, ...)                                                                                      \
+	const char *function(enum of value)                                                                            \
+	{                                                                                                              \
+		static const char *const label[] = {__VA_ARGS__};                                                      \
+                                                                                                                       \
+		return (size_t)value < ZN_LEN(label) ? label[value] : "unknown";                                       \
+	}
 
-	return f < ZN_FAM_ALL ? label[f] : "unknown";
-}
-
-const char *zn_method_label(enum zn_probe_method t)
-{
-	static const char *const label[] = {"none", "fentry", "kprobe", "tracepoint", "uprobe"};
-
-	return t < ZN_LEN(label) ? label[t] : "unknown";
-}
-
-const char *zn_leaf_label(enum zn_leaf leaf)
-{
-	static const char *const label[] = {
-#define X(e, name, ...) name,
-		ZN_LEAVES(X)
-#undef X
-	};
-
-	return leaf < ZN_LEN(label) ? label[leaf] : "unknown";
-}
-
-const char *zn_stall_label(enum zn_stall s)
-{
-	static const char *const label[] = {
-#define X(e, text, help) text,
-		ZN_STALLS(X)
-#undef X
-	};
-
-	return s < ZN_LEN(label) ? label[s] : "unknown";
-}
-
-const char *zn_operation_label(enum zn_operation d)
-{
-	static const char *const label[] = {
-#define X(e, text) text,
-		ZN_OPERATIONS(X)
-#undef X
-	};
-
-	return d < ZN_OPERATION_COUNT ? label[d] : "unknown";
-}
-
-const char *zn_io_label(enum zn_io_op op)
-{
-	static const char *const label[] = {
-#define X(e, text) text,
-		ZN_IO_OPS(X)
-#undef X
-	};
-
-	return op < ZN_IO_OP_COUNT ? label[op] : "unknown";
-}
-
-const char *zn_doing_label(enum zn_doing doing)
-{
-	static const char *const label[] = {
-#define X(e, text, says) text,
-		ZN_DOINGS(X)
-#undef X
-	};
-
-	return doing < ZN_DOING_COUNT ? label[doing] : "unknown";
-}
-
-const char *zn_cause_label(enum zn_cause cause)
-{
-	static const char *const label[] = {
-#define X(e, text) text,
-		ZN_CAUSES(X)
-#undef X
-	};
-
-	return cause < ZN_CAUSE_COUNT ? label[cause] : "unknown";
-}
+LABELS(zn_family_label, zn_family, ZN_FAMILIES(X) ZN_KERNEL_FAMILIES(X))
+LABELS(zn_method_label, zn_probe_method, "none", "fentry", "kprobe", "tracepoint", "uprobe")
+LABELS(zn_operation_label, zn_operation, ZN_OPERATIONS(X))
+LABELS(zn_stall_label, zn_stall, ZN_STALLS(X))
+LABELS(zn_leaf_label, zn_leaf, ZN_LEAVES(X))
+LABELS(zn_io_label, zn_io_op, ZN_IO_OPS(X))
+LABELS(zn_doing_label, zn_doing, ZN_DOINGS(X))
+LABELS(zn_cause_label, zn_cause, ZN_CAUSES(X))
+LABELS(zn_request_route, zn_request_route, ZN_REQUEST_ROUTES(X))
+LABELS(zn_request_code, zn_request_code, ZN_REQUEST_CODES(X))
+LABELS(zn_request_protocol, zn_request_protocol, ZN_REQUEST_PROTOCOLS(X))
+LABELS(zn_server_role, zn_server_role, "front", "both")

@@ -9,44 +9,6 @@
 
 #define REST_NS ZN_NS_PER_S /* programs that found a server may write to it for a moment more */
 
-const char *zn_request_route(enum zn_request_route route)
-{
-	static const char *const label[] = {
-#define X(e, text, pattern) text,
-		ZN_REQUEST_ROUTES(X)
-#undef X
-	};
-
-	return route < ZN_ROUTE_COUNT ? label[route] : "other";
-}
-
-const char *zn_request_code(enum zn_request_code code)
-{
-	static const char *const label[] = {
-#define X(e, text) text,
-		ZN_REQUEST_CODES(X)
-#undef X
-	};
-
-	return code < ZN_OUTCOME_COUNT ? label[code] : "unknown";
-}
-
-const char *zn_request_protocol(enum zn_request_protocol protocol)
-{
-	static const char *const label[] = {
-#define X(e, text) text,
-		ZN_REQUEST_PROTOCOLS(X)
-#undef X
-	};
-
-	return protocol < ZN_PROTOCOL_COUNT ? label[protocol] : "unknown";
-}
-
-const char *zn_server_role(enum zn_server_role role)
-{
-	return role == ZN_ROLE_BOTH ? "both" : "front";
-}
-
 /* As the parser makes it of a path: of the pattern itself, whose "*" is a name like any other. */
 uint64_t zn_request_route_key(enum zn_request_route route)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * libraries.c: the table of libraries, what may be hooked, and when. One row for each file as the kernel knows it,
+ * libraries.c: the table of libraries: which are hooked, and when. One row for each file as the kernel knows it,
  * through whatever overlay and under whatever name it is mapped.
  *
  * Putting probes on a file, and taking them away, makes fork() of the whole node wait while the kernel waits for a
  * process that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts and stay
  * hooked, and any other file is hooked only while no process that maps it could hold the kernel up: see
- * judge_library(). A file that waits is shown with its reason and looked at again each second.
+ * judge.c. A file that waits is shown with its reason and looked at again each second.
  *
  * All of it runs on the finder's thread, but for what says so.
  */
@@ -14,14 +14,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define USER_FILE_BYTES (32 << 20)        /* read of a file that is not root's, at most */
@@ -29,26 +26,22 @@
 #define SETTLED_NS      (2 * ZN_NS_PER_S) /* a file that was written over is left alone for so long after */
 #define DETACH_STEPS    2    /* probes that go in one round where each is a perf event, which costs some 0.1 s */
 #define BARRED_MS       2000 /* who held a change up when it took longer is barred */
-#define BARRED_MAX      16
-#define LIBS_RESERVE    16 /* rows for root's processes alone */
+#define LIBS_RESERVE    16   /* rows for root's processes alone */
 #define OVERWRITTEN     "it was written over while it was in use"
-#define SHADOWED        "process %u maps it and has a shadow stack, which return probes of this kernel break"
 
 struct zn_libraries {
 	struct zn_probe *probe;
 	const struct zn_options *options;
 	pthread_mutex_t
 		*lock; /* over what is shown: lib[].used, ready, mappers; and over what change and mapped share */
-	struct zn_mappers mappers;
+	struct zn_judge judge;
 	struct zn_quota quota;
 	struct zn_lib lib[ZN_LIBS_MAX];
 	struct zn_mapped mapped;
 	struct zn_change change;
 	struct zn_refused_files refused;
 	struct zn_file_budget budget;
-	uint32_t barred[BARRED_MAX], barred_count; /* owners of processes that made the kernel wait */
 	uint32_t retry_at;
-	struct zn_mapper_list who; /* of the file at hand */
 };
 
 static void count_lost(struct zn_libraries *l, enum zn_loss what)
@@ -130,19 +123,10 @@ static void free_row(struct zn_libraries *l, struct zn_lib *lib)
 
 /* ---- changes of probes, and how long they take ---- */
 
-/* The owner of a process that the kernel had to wait for. */
-static void bar_owner(struct zn_libraries *l, uint32_t tgid)
-{
-	uint32_t owner = tgid ? zn_owner_of((int)tgid) : ZN_OWNER_ROOT;
-
-	if (owner != ZN_OWNER_ROOT)
-		l->barred[l->barred_count++ % BARRED_MAX] = owner;
-}
-
 static void begin_change(struct zn_libraries *l, const struct zn_lib *lib, bool detach)
 {
-	zn_mappers_list(&l->mappers, &lib->id, &l->who);
-	zn_change_begin(&l->change, lib, &l->who, detach);
+	zn_mappers_list(&l->judge.mappers, &lib->id, &l->judge.who);
+	zn_change_begin(&l->change, lib, &l->judge.who, detach);
 }
 
 static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
@@ -154,7 +138,7 @@ static void end_change(struct zn_libraries *l, const struct zn_lib *lib)
 		return;
 	zn_log(ZN_WARN, "libraries: attaching to %s took %llu ms; forks of this node may have waited", lib->path,
 		(unsigned long long)took_ms);
-	bar_owner(l, h->blocked_tgid);
+	zn_judge_bar(&l->judge, h->blocked_tgid);
 }
 
 /* True: all are gone. */
@@ -170,73 +154,7 @@ static bool detach_probes(struct zn_libraries *l, struct zn_lib *lib, int steps)
 	return gone;
 }
 
-/* ---- what may be hooked ---- */
-
-static bool is_barred(const struct zn_libraries *l, uint32_t owner)
-{
-	for (uint32_t i = 0; i < l->barred_count && i < BARRED_MAX; i++)
-		if (l->barred[i] == owner)
-			return true;
-	return false;
-}
-
-/* Fills why with what speaks against it. The blocked are looked for where there is time for it. */
-static bool find_hindrance(struct zn_libraries *l, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
-{
-	uint32_t tgid = 0, tid;
-	int err;
-
-	l->who = (struct zn_mapper_list){0};
-	err = zn_mappers_list(&l->mappers, &lib->id, &l->who);
-	if (err && !lib->kept) {
-		snprintf(why, ZN_TEXT_MAX, "the processes that map it are not known: %s; see --user-libraries",
-			err == -EAGAIN ? "too many memory areas on this node" : strerror(-err));
-		return true;
-	}
-	if (l->who.fuse_tgid) {
-		snprintf(why, ZN_TEXT_MAX, "process %u maps it and a file of a user's FUSE file system",
-			l->who.fuse_tgid);
-		return true;
-	}
-	if (blocked && (tid = zn_mappers_blocked(&l->who, &tgid))) {
-		snprintf(why, ZN_TEXT_MAX, "process %u maps it and its thread %u is blocked in the kernel", tgid, tid);
-		return true;
-	}
-	return false;
-}
-
-/* Whether a return probe would kill one of those that were found. */
-static bool find_shadow_stack(struct zn_libraries *l, char why[ZN_TEXT_MAX])
-{
-	for (uint32_t i = 0; i < l->who.count && i < ZN_MAPPERS_MAX; i++)
-		if (zn_shadow_stack_forbids(l->probe, (int)l->who.tgid[i])) {
-			snprintf(why, ZN_TEXT_MAX, SHADOWED, l->who.tgid[i]);
-			return true;
-		}
-	return false;
-}
-
-/* Whether probes may be put on a file now; else `why` says what it waits for. Files that users can change are
- * refused by kind; what their processes do is seen by looking at them. */
-static bool judge_library(struct zn_libraries *l, struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
-{
-	enum zn_user_libraries allowed = l->options->user_libraries;
-
-	why[0] = 0;
-	if (allowed == ZN_USER_LIBRARIES_ALL && lib->fd >= 0)
-		return true;
-	if (lib->fd < 0)
-		snprintf(why, ZN_TEXT_MAX, "root may not open it: it lies on a file system of a user");
-	else if (!lib->kept && allowed == ZN_USER_LIBRARIES_NONE)
-		snprintf(why, ZN_TEXT_MAX, "it is not the system's, and --user-libraries is none");
-	else if (lib->id.flags & ZN_MAPPING_FUSE)
-		snprintf(why, ZN_TEXT_MAX, "it lies on a FUSE file system; see --user-libraries");
-	else if (is_barred(l, lib->owner))
-		snprintf(why, ZN_TEXT_MAX, "user %u has made the kernel wait before", lib->owner);
-	else
-		return !find_hindrance(l, lib, blocked, why) && !find_shadow_stack(l, why);
-	return false;
-}
+/* ---- what is hooked ---- */
 
 /* Shows that a file waits, and logs it when that is new. */
 static void show_waiting(struct zn_libraries *l, struct zn_lib *lib, const char *why)
@@ -280,7 +198,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 {
 	char why[ZN_TEXT_MAX];
 
-	if (!judge_library(l, lib, true, why)) {
+	if (!zn_judge_library(&l->judge, lib, true, why)) {
 		show_waiting(l, lib, why);
 		return true;
 	}
@@ -290,7 +208,7 @@ static bool try_hook(struct zn_libraries *l, struct zn_lib *lib)
 		refuse_library(l, lib);
 		return false;
 	}
-	if (!judge_library(l, lib, false, why)) { /* reading took its time */
+	if (!zn_judge_library(&l->judge, lib, false, why)) { /* reading took its time */
 		show_waiting(l, lib, why);
 		return true;
 	}
@@ -336,31 +254,6 @@ struct place {
 	uint64_t from;
 };
 
-/* A file system that does not answer is taken for FUSE. */
-static uint64_t file_system_of(int fd)
-{
-	struct statfs fs;
-
-	return fstatfs(fd, &fs) ? FUSE_SUPER_MAGIC : (uint64_t)fs.f_type;
-}
-
-/* Where the kernel does not tell its own numbers those of stat() must do: right for all but overlays, where stat()
- * invents some. A file whose server may not answer is not mapped by this process, whose memory would be locked
- * meanwhile. */
-static void identify_file(
-	const struct zn_libraries *l, int fd, const struct stat *st, const struct place *seen, struct zn_file_id *id)
-{
-	uint64_t type = file_system_of(fd);
-	bool remote = type == FUSE_SUPER_MAGIC || type == NFS_SUPER_MAGIC;
-	int err = seen->pid && remote ? zn_mappers_identify(&l->mappers, (uint32_t)seen->pid, seen->from, id)
-				      : zn_mappers_identify_file(&l->mappers, fd, id);
-
-	if (err)
-		*id = (struct zn_file_id){.ino = st->st_ino,
-			.dev = (uint32_t)(major(st->st_dev) << 20 | minor(st->st_dev)),
-			.flags = type == FUSE_SUPER_MAGIC ? ZN_MAPPING_FUSE : 0};
-}
-
 /* Takes over fd. The row of a file that was not met under these numbers; NULL: it is refused. */
 static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct stat *st, uint32_t owner,
 	const struct place *seen, struct zn_str path)
@@ -372,7 +265,7 @@ static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct sta
 		close(fd);
 		return NULL;
 	}
-	identify_file(l, fd, st, seen, &id);
+	zn_mappers_identify_file(&l->judge.mappers, fd, seen->pid, seen->from, &id);
 	lib = find_by_id(l, &id);
 	if (lib) { /* through another overlay */
 		add_alias(lib, st);
@@ -400,7 +293,7 @@ static struct zn_lib *meet_closed(struct zn_libraries *l, int pid, uint64_t from
 	char why[ZN_TEXT_MAX];
 	uint32_t owner;
 
-	if (zn_mappers_identify(&l->mappers, pid, from, &id))
+	if (zn_mappers_identify(&l->judge.mappers, pid, from, &id))
 		return NULL;
 	lib = find_by_id(l, &id);
 	owner = lib ? lib->owner : zn_owner_of(pid);
@@ -411,7 +304,7 @@ static struct zn_lib *meet_closed(struct zn_libraries *l, int pid, uint64_t from
 	lib->ino = id.ino;
 	lib->kind = zn_library_kind(path.at, path.len);
 	count_lost(l, ZN_LOST_LIBRARY);
-	judge_library(l, lib, false, why);
+	zn_judge_library(&l->judge, lib, false, why);
 	show_waiting(l, lib, why);
 	return lib;
 }
@@ -421,10 +314,8 @@ static void guard_shadow_stack(struct zn_libraries *l, struct zn_lib *lib, int p
 {
 	char why[ZN_TEXT_MAX];
 
-	if (lib->leaving || !zn_attach_count(l->probe, lib) || !zn_shadow_stack_forbids(l->probe, pid))
-		return;
-	snprintf(why, sizeof(why), SHADOWED, (unsigned)pid);
-	drop_probes(l, lib, why);
+	if (!lib->leaving && zn_attach_count(l->probe, lib) && zn_judge_shadow(&l->judge, pid, why))
+		drop_probes(l, lib, why);
 }
 
 static void come_back(struct zn_libraries *l, struct zn_lib *lib)
@@ -596,7 +487,7 @@ bool zn_libraries_again(struct zn_libraries *l)
 static void let_go(struct zn_libraries *l, struct zn_lib *lib)
 {
 	lib->unused_ns = 0;
-	if (zn_mappers_list(&l->mappers, &lib->id, &l->who) == 0 && l->who.count)
+	if (zn_mappers_list(&l->judge.mappers, &lib->id, &l->judge.who) == 0 && l->judge.who.count)
 		return;
 	publish_ready(l, lib, false);
 	lib->leaving = true;
@@ -622,12 +513,12 @@ static bool may_leave(struct zn_libraries *l, struct zn_lib *lib)
 {
 	char why[ZN_TEXT_MAX];
 
-	if (l->options->user_libraries == ZN_USER_LIBRARIES_ALL || l->mappers.link_fd < 0 ||
+	if (l->options->user_libraries == ZN_USER_LIBRARIES_ALL || l->judge.mappers.link_fd < 0 ||
 		!zn_attach_count(l->probe, lib))
 		return true;
 	if (zn_now_ns() < lib->retry_ns)
 		return false;
-	if (!find_hindrance(l, lib, true, why))
+	if (!zn_judge_hindrance(&l->judge, lib, true, why))
 		return true;
 	lib->retry_ns = zn_now_ns() + ZN_NS_PER_S;
 	if (!lib->held)
@@ -720,6 +611,8 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 
 	l->probe = probe;
 	l->options = options;
+	l->judge.probe = probe;
+	l->judge.options = options;
 	l->lock = lock;
 	l->quota = (struct zn_quota){.size = ZN_LIBS_MAX, .reserve = LIBS_RESERVE};
 	zn_mapped_open(&l->mapped, l->lib, probe, options, lock);
@@ -727,7 +620,7 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 	for (int i = 0; i < ZN_LIBS_MAX; i++)
 		l->lib[i].fd = -1;
 	zn_change_open(&l->change, lock);
-	err = zn_mappers_open(&l->mappers, probe);
+	err = zn_mappers_open(&l->judge.mappers, probe);
 	if (err)
 		zn_log(ZN_WARN,
 			"libraries: this kernel does not say which processes map a file: %s; only the system's own are hooked",
@@ -741,8 +634,8 @@ static bool is_quiet(struct zn_libraries *l, bool say)
 	char why[ZN_TEXT_MAX];
 
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++) {
-		if (!lib->used || lib->fd < 0 || !zn_attach_count(l->probe, lib) || l->mappers.link_fd < 0 ||
-			!find_hindrance(l, lib, true, why))
+		if (!lib->used || lib->fd < 0 || !zn_attach_count(l->probe, lib) || l->judge.mappers.link_fd < 0 ||
+			!zn_judge_hindrance(&l->judge, lib, true, why))
 			continue;
 		if (say)
 			zn_log(ZN_WARN,
@@ -779,6 +672,6 @@ void zn_libraries_close(struct zn_libraries *l)
 			zn_attach_undo(lib, INT_MAX);
 			free_row(l, lib);
 		}
-	zn_mappers_close(&l->mappers);
+	zn_mappers_close(&l->judge.mappers);
 	zn_change_close(&l->change);
 }

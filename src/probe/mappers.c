@@ -15,10 +15,14 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define AGAIN_MAX  64 /* turns in which the kernel may ask to go on; each is a million memory areas */
@@ -70,7 +74,7 @@ int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t star
 }
 
 /* Maps the file here for a moment: no page of it is read. */
-int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_id *to)
+static int identify_here(const struct zn_mappers *m, int fd, struct zn_file_id *to)
 {
 	void *at = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
 	int err;
@@ -80,6 +84,33 @@ int zn_mappers_identify_file(const struct zn_mappers *m, int fd, struct zn_file_
 	err = zn_mappers_identify(m, getpid(), (uintptr_t)at, to);
 	munmap(at, 1);
 	return err;
+}
+
+/* A file system that does not answer is taken for FUSE. */
+static uint64_t file_system_of(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) ? FUSE_SUPER_MAGIC : (uint64_t)fs.f_type;
+}
+
+/* Where the kernel does not tell its own numbers those of stat() must do: right for all but overlays, where stat()
+ * invents some. A file whose server may not answer is not mapped by this process, whose memory would be locked
+ * meanwhile. */
+void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint64_t from, struct zn_file_id *to)
+{
+	uint64_t type = file_system_of(fd);
+	struct stat st;
+	bool remote = type == FUSE_SUPER_MAGIC || type == NFS_SUPER_MAGIC;
+	int err = pid && remote ? zn_mappers_identify(m, (uint32_t)pid, from, to) : identify_here(m, fd, to);
+
+	if (!err)
+		return;
+	*to = (struct zn_file_id){.flags = type == FUSE_SUPER_MAGIC ? ZN_MAPPING_FUSE : 0};
+	if (fstat(fd, &st) == 0) {
+		to->ino = st.st_ino;
+		to->dev = (uint32_t)(major(st.st_dev) << 20 | minor(st.st_dev));
+	}
 }
 
 /* ---- who maps it ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * walker.c: from stacks as the kernel has them to functions and lines. Ten times a second a thread of its own looks for new
- * processes with Python, and names the functions of new stacks while those can still be asked; each second it takes what was
- * added to the tree of model/stacks.c. It reads the memory of processes, which these may hold up for as long as they like: then
+ * walker.c: takes what the kernel counts for stacks. Ten times a second a thread of its own looks for new processes with
+ * Python, and has naming.c name the functions of new stacks while those can still be asked; each second it adds what was
+ * counted to the tree of model/stacks.c. It reads the memory of processes, which these may hold up for as long as they like: then
  * stacks stand still, and nothing else does.
  *
  * A slot of the kernel's table is given back when nothing was added for a while, and at the latest after some seconds: then its
@@ -28,43 +28,13 @@
 #define WALKS_LEAST 20     /* of one kind in a round: 0.24 % of a thread where stacks are deepest */
 #define EVERY_MOST  (1 << 20)
 #define WALK_NS     1000 /* of a walk, as long as none was measured */
-#define CODES       4096 /* powers of two */
-#define LINES       16384
-#define NAME_CHARS  256
-#define NAME_BYTES  (3 * NAME_CHARS)
-#define FILE_BYTES  (3 * ZN_PYTHON_TEXT)
 #define STOP_S      5
-
-/* What is known of the process of a row. */
-struct process {
-	uint32_t id, pid, root, tries;
-	bool there;
-	uint8_t minor;
-	int error; /* of the last try */
-	uint64_t next_ns;
-	uint64_t launches, others, walks, walk_ns; /* at the last round */
-	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
-	struct zn_python_process python;
-	char why[96];
-};
 
 struct slot {
 	bool used, leaving;
 	uint32_t node;
 	uint64_t hash, changed_ns;
 	struct zn_stack_sum last[ZN_LEAF_COUNT];
-};
-
-/* Functions and lines that were read already. */
-struct code {
-	uint32_t id, function;
-	uint64_t code;
-	struct zn_python_code is;
-};
-struct line {
-	uint32_t id;
-	int line, first;
-	uint64_t word, lines;
 };
 
 struct zn_walker {
@@ -76,39 +46,20 @@ struct zn_walker {
 	struct zn_stack *table; /* of the kernel; NULL: no process had Python yet */
 	struct zn_python *row;
 	pthread_mutex_t lock; /* over what is shown of process[] */
-	struct process process[ZN_PROCS_MAX];
+	struct zn_walked process[ZN_PROCS_MAX];
 	struct slot slot[ZN_STACKS_MAX];
 	uint32_t used; /* slots */
 	uint64_t pending[ZN_STACKS_MAX / 64];
-	struct code code[CODES];
-	struct line line[LINES];
 	uint32_t generation;
 	uint64_t taken_ns, adapted_ns;
-	uint32_t memory_id; /* whose memory is open */
-	int memory;
-	uint64_t reading_ns; /* since when a process's memory is read; 0: none is */
-	uint32_t reading_pid;
+	struct zn_naming naming;
 };
 
 static struct zn_walker the_walker; /* large, and there is one daemon in a process */
 
-static void reading_begin(struct zn_walker *w, uint32_t pid)
-{
-	__atomic_store_n(&w->reading_pid, pid, __ATOMIC_RELAXED);
-	__atomic_store_n(&w->reading_ns, zn_now_ns(), __ATOMIC_RELEASE);
-}
-
-static void reading_end(struct zn_walker *w)
-{
-	__atomic_store_n(&w->reading_ns, 0, __ATOMIC_RELEASE);
-}
-
 uint64_t zn_walker_held_ns(struct zn_walker *w, uint32_t *pid)
 {
-	uint64_t since_ns = __atomic_load_n(&w->reading_ns, __ATOMIC_ACQUIRE), now_ns = zn_now_ns();
-
-	*pid = __atomic_load_n(&w->reading_pid, __ATOMIC_RELAXED);
-	return since_ns && now_ns > since_ns ? now_ns - since_ns : 0;
+	return zn_naming_held_ns(&w->naming, pid);
 }
 
 /* ---- Processes. ---- */
@@ -136,14 +87,7 @@ static bool tables_map(struct zn_walker *w)
 	return true;
 }
 
-static bool row_lives(const struct zn_walker *w, uint32_t row, uint32_t id)
-{
-	const struct zn_proc *p = &w->probe->arena.procs[row];
-
-	return __atomic_load_n(&p->id, __ATOMIC_ACQUIRE) == id && !__atomic_load_n(&p->exit_ns, __ATOMIC_RELAXED);
-}
-
-static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
+static void root_open(struct zn_walker *w, struct zn_walked *p, uint32_t row, uint64_t now_ns)
 {
 	const struct zn_proc *proc = &w->probe->arena.procs[row];
 	struct zn_stacks_root root = {
@@ -156,7 +100,7 @@ static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint
 }
 
 /* BPF walks the process's stacks from here on. */
-static void row_open(struct zn_walker *w, struct process *p, uint32_t row)
+static void row_open(struct zn_walker *w, struct zn_walked *p, uint32_t row)
 {
 	struct zn_python *r = &w->row[row];
 
@@ -168,21 +112,21 @@ static void row_open(struct zn_walker *w, struct process *p, uint32_t row)
 	__atomic_fetch_or(&w->probe->arena.procs[row].calls, ZN_HAS_PYTHON, __ATOMIC_RELEASE);
 }
 
-static int python_find(struct zn_walker *w, struct process *p, uint32_t row, char why[ZN_TEXT_MAX])
+static int python_find(struct zn_walker *w, struct zn_walked *p, uint32_t row, char why[ZN_TEXT_MAX])
 {
 	int err;
 
-	reading_begin(w, p->pid);
+	zn_naming_begin(&w->naming, p->pid);
 	p->python.memory = zn_python_memory(p->pid);
 	err = p->python.memory < 0 ? p->python.memory : zn_python_find(p->pid, &p->python, why);
 	if (p->python.memory >= 0)
 		close(p->python.memory);
 	p->python.memory = -1;
-	reading_end(w);
-	return !err && !row_lives(w, row, p->id) ? -ESRCH : err;
+	zn_naming_end(&w->naming);
+	return !err && !zn_naming_lives(&w->probe->arena, row, p->id) ? -ESRCH : err;
 }
 
-static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
+static void python_try(struct zn_walker *w, struct zn_walked *p, uint32_t row, uint64_t now_ns)
 {
 	char why[ZN_TEXT_MAX] = "";
 	int err = python_find(w, p, row, why);
@@ -203,9 +147,9 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 	zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
 }
 
-static void missed_take(struct zn_walker *w, struct process *p, uint32_t row);
+static void missed_take(struct zn_walker *w, struct zn_walked *p, uint32_t row);
 
-static void process_end(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
+static void process_end(struct zn_walker *w, struct zn_walked *p, uint32_t row, uint64_t now_ns)
 {
 	struct zn_stacks_root *root;
 
@@ -219,14 +163,14 @@ static void process_end(struct zn_walker *w, struct process *p, uint32_t row, ui
 		__atomic_store_n(&w->row[row].id, 0, __ATOMIC_SEQ_CST);
 	}
 	pthread_mutex_lock(&w->lock);
-	*p = (struct process){.python.memory = -1};
+	*p = (struct zn_walked){.python.memory = -1};
 	pthread_mutex_unlock(&w->lock);
 }
 
-static void process_begin(struct zn_walker *w, struct process *p, uint32_t id, uint32_t pid)
+static void process_begin(struct zn_walker *w, struct zn_walked *p, uint32_t id, uint32_t pid)
 {
 	pthread_mutex_lock(&w->lock);
-	*p = (struct process){.id = id, .pid = pid, .root = ZN_STACKS_NO_ROOT, .python.memory = -1};
+	*p = (struct zn_walked){.id = id, .pid = pid, .root = ZN_STACKS_NO_ROOT, .python.memory = -1};
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -238,7 +182,7 @@ static void rows_look(struct zn_walker *w, uint64_t now_ns)
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		uint32_t tgid = __atomic_load_n(&a->shared->row_tgid[row], __ATOMIC_ACQUIRE);
 		uint8_t mapped = __atomic_load_n(&a->proc_mapped[row / 8], __ATOMIC_ACQUIRE);
-		struct process *p = &w->process[row];
+		struct zn_walked *p = &w->process[row];
 		uint32_t id =
 			tgid && mapped >> (row % 8) & 1 ? __atomic_load_n(&a->procs[row].id, __ATOMIC_ACQUIRE) : 0;
 
@@ -248,14 +192,14 @@ static void rows_look(struct zn_walker *w, uint64_t now_ns)
 			continue;
 		if (!p->id)
 			process_begin(w, p, id, tgid);
-		if (!p->there && p->tries < TRIES && p->next_ns <= now_ns && row_lives(w, row, id))
+		if (!p->there && p->tries < TRIES && p->next_ns <= now_ns && zn_naming_lives(&w->probe->arena, row, id))
 			python_try(w, p, row, now_ns);
 	}
 }
 
 uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char why[ZN_TEXT_MAX])
 {
-	struct process *p = &w->process[row];
+	struct zn_walked *p = &w->process[row];
 	uint8_t minor = 0;
 
 	why[0] = '\0';
@@ -290,7 +234,7 @@ static uint64_t calls_of(const struct zn_python *r)
 	return sum;
 }
 
-static void estimate_mark(struct zn_walker *w, const struct process *p, const struct zn_python *r)
+static void estimate_mark(struct zn_walker *w, const struct zn_walked *p, const struct zn_python *r)
 {
 	uint32_t launch = 1u << ZN_LEAF_LAUNCH, all = (1u << ZN_LEAF_COUNT) - 1;
 	struct zn_stacks_root *root;
@@ -315,7 +259,7 @@ static uint64_t per_round(uint64_t calls, uint64_t elapsed_ns)
 static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
-		struct process *p = &w->process[row];
+		struct zn_walked *p = &w->process[row];
 		struct zn_python *r = w->row ? &w->row[row] : NULL;
 		uint64_t launches, others, walks, walk_ns;
 
@@ -337,158 +281,12 @@ static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 	}
 }
 
-/* ---- Names and lines. ---- */
-
-static void memory_close(struct zn_walker *w)
-{
-	if (w->memory >= 0)
-		close(w->memory);
-	w->memory = -1;
-	w->memory_id = 0;
-}
-
-/* What the process has in memory; it was opened while it lived, so it is no other one's. */
-static bool memory_open(struct zn_walker *w, struct process *p, uint32_t row)
-{
-	if (w->memory_id == p->id)
-		return w->memory >= 0;
-	memory_close(w);
-	w->memory_id = p->id;
-	w->memory = zn_python_memory(p->pid);
-	if (w->memory >= 0 && !row_lives(w, row, p->id)) {
-		close(w->memory);
-		w->memory = -1;
-	}
-	return w->memory >= 0;
-}
-
-static uint32_t place_of(uint32_t id, uint64_t key)
-{
-	return (uint32_t)((key ^ (uint64_t)id << 32) * 0x9e3779b97f4a7c15ULL >> 40);
-}
-
-static uint32_t function_put(struct zn_walker *w, struct process *p, struct zn_str name, struct zn_str file, int first)
-{
-	uint32_t function;
-
-	zn_stacks_lock(w->stacks);
-	function = zn_stacks_function(w->stacks, p->root, name, file, first);
-	zn_stacks_unlock(w->stacks);
-	return function;
-}
-
-static uint32_t function_word(struct zn_walker *w, struct process *p, const char *word)
-{
-	return function_put(w, p, zn_str_of(word), zn_str_of(""), 0);
-}
-
-/* False: its texts cannot be read, or are none. */
-static bool function_read(struct zn_walker *w, struct process *p, const struct zn_python_code *is, uint32_t *function)
-{
-	char name[NAME_BYTES], file[FILE_BYTES];
-	struct zn_out n = {.at = name, .cap = sizeof(name)}, f = {.at = file, .cap = sizeof(file)};
-
-	if (!zn_python_text(&p->python, is->name, NAME_CHARS, false, &n) ||
-		!zn_python_text(&p->python, is->file, ZN_PYTHON_TEXT, true, &f))
-		return false;
-	*function = function_put(w, p, (struct zn_str){name, n.len}, (struct zn_str){file, f.len}, is->first);
-	return true;
-}
-
-static bool is_same_code(const struct zn_python_code *a, const struct zn_python_code *b)
-{
-	return a->name == b->name && a->file == b->file && a->lines == b->lines && a->first == b->first;
-}
-
-/* The function of a code object as it is now. False: there is none any more. */
-static bool function_of(
-	struct zn_walker *w, struct process *p, uint64_t code, struct zn_python_code *is, uint32_t *function)
-{
-	struct code *known = &w->code[place_of(p->id, code) & (CODES - 1)];
-
-	if (!zn_python_code(&p->python, code, is))
-		return false;
-	if (known->id == p->id && known->code == code && is_same_code(&known->is, is)) {
-		*function = known->function;
-		return true;
-	}
-	if (!function_read(w, p, is, function))
-		return false;
-	*known = (struct code){.id = p->id, .function = *function, .code = code, .is = *is};
-	return true;
-}
-
-static int line_of(struct zn_walker *w, struct process *p, const struct zn_python_code *is, uint64_t word)
-{
-	struct line *known = &w->line[place_of(p->id, word) & (LINES - 1)];
-
-	if (known->id != p->id || known->word != word || known->lines != is->lines || known->first != is->first)
-		*known = (struct line){.id = p->id,
-			.word = word,
-			.lines = is->lines,
-			.first = is->first,
-			.line = zn_python_line(&p->python, is, ZN_STACK_WORD_INDEX(word))};
-	return known->line;
-}
-
-static void node_add(struct zn_walker *w, struct process *p, uint32_t function, int line, uint32_t *node)
-{
-	zn_stacks_lock(w->stacks);
-	*node = zn_stacks_node(w->stacks, p->root, *node, function, line);
-	zn_stacks_unlock(w->stacks);
-}
-
-static void frame_add(struct zn_walker *w, struct process *p, bool readable, uint64_t word, uint32_t *node)
-{
-	struct zn_python_code is;
-	uint32_t function;
-	int line = ZN_PYCODE_GONE;
-
-	if (readable && (word & ZN_STACK_NO_INDEX) != ZN_STACK_NO_INDEX &&
-		function_of(w, p, ZN_STACK_WORD_CODE(word), &is, &function))
-		line = line_of(w, p, &is, word);
-	if (line == ZN_PYCODE_GONE)
-		function = function_word(w, p, "(gone)");
-	node_add(w, p, function, line, node);
-}
-
-/* From the outermost function to the innermost one, and then the thread that called for it. */
-static uint32_t node_of(struct zn_walker *w, struct process *p, uint32_t row, const struct zn_stack *s)
-{
-	uint32_t node = ZN_STACKS_NO_NODE, depth = s->depth < ZN_STACK_FRAMES ? s->depth : ZN_STACK_FRAMES;
-	char thread[64];
-	bool readable;
-
-	if (p->root == ZN_STACKS_NO_ROOT)
-		return node;
-	reading_begin(w, p->pid);
-	readable = depth && memory_open(w, p, row);
-	p->python.memory = w->memory;
-	if (s->flags & ZN_STACK_DEEPER)
-		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, &node);
-	for (uint32_t i = depth; i--;)
-		frame_add(w, p, readable, s->frame[i], &node);
-	reading_end(w);
-	if (s->flags & ZN_STACK_THREAD) {
-		struct zn_out o = {.at = thread, .cap = sizeof(thread)};
-
-		zn_out_text(&o, "[thread ");
-		zn_pycode_text(&o, (const uint8_t *)s->comm, strnlen(s->comm, sizeof(s->comm)), 1);
-		zn_out_text(&o, "]");
-		node_add(w, p, function_put(w, p, (struct zn_str){thread, o.len}, zn_str_of(""), 0), ZN_PYCODE_GONE,
-			&node);
-	} else if (!depth) {
-		node_add(w, p, function_word(w, p, "(no function)"), ZN_PYCODE_GONE, &node);
-	}
-	return node;
-}
-
 /* ---- Slots. ---- */
 
 static void slot_new(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 {
 	struct zn_stack *s = &w->table[at];
-	struct process *p = &w->process[s->row % ZN_PROCS_MAX];
+	struct zn_walked *p = &w->process[s->row % ZN_PROCS_MAX];
 	struct slot *slot = &w->slot[at];
 
 	if (slot->used)
@@ -496,7 +294,7 @@ static void slot_new(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 	*slot = (struct slot){.used = true, .node = ZN_STACKS_NO_NODE, .hash = s->hash, .changed_ns = now_ns};
 	w->used++;
 	if (p->id == s->id)
-		slot->node = node_of(w, p, s->row % ZN_PROCS_MAX, s);
+		slot->node = zn_naming_node(&w->naming, p, s->row % ZN_PROCS_MAX, s);
 }
 
 static void slots_new(struct zn_walker *w, uint64_t now_ns)
@@ -518,7 +316,7 @@ static void slots_new(struct zn_walker *w, uint64_t now_ns)
 				w->pending[i] |= bits & -bits;
 		}
 	}
-	memory_close(w);
+	zn_naming_close(&w->naming);
 }
 
 /* What came since it was last looked at. */
@@ -578,7 +376,7 @@ static void slot_look(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 /* ---- What was not walked. ---- */
 
 static void missed_add(
-	struct zn_walker *w, struct process *p, const char *word, int leaf, const struct zn_stack_sum *more)
+	struct zn_walker *w, struct zn_walked *p, const char *word, int leaf, const struct zn_stack_sum *more)
 {
 	uint32_t function = zn_stacks_function(w->stacks, p->root, zn_str_of(word), zn_str_of(""), 0);
 
@@ -587,7 +385,7 @@ static void missed_add(
 }
 
 /* With the lock of stacks held. */
-static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
+static void missed_take(struct zn_walker *w, struct zn_walked *p, uint32_t row)
 {
 	static const char *const word[ZN_MISSED_COUNT] = {"(unreadable)", "(no room)"};
 	struct zn_stacks_root *root = zn_stacks_root_at(w->stacks, p->root);
@@ -609,13 +407,13 @@ static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 static void rows_take(struct zn_walker *w)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
-		struct process *p = &w->process[row];
+		struct zn_walked *p = &w->process[row];
 		struct zn_stacks_root *root = p->there ? zn_stacks_root_at(w->stacks, p->root) : NULL;
 
 		if (!root)
 			continue;
 		missed_take(w, p, row);
-		if (row_lives(w, row, p->id))
+		if (zn_naming_lives(&w->probe->arena, row, p->id))
 			root->job = w->probe->arena.procs[row].job;
 	}
 }
@@ -629,7 +427,7 @@ static void follow_nodes(struct zn_walker *w)
 	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++)
 		if (w->slot[at].used)
 			w->slot[at].node = zn_stacks_moved(w->stacks, w->slot[at].node);
-	memset(w->code, 0, sizeof(w->code));
+	zn_naming_forget(&w->naming);
 }
 
 static void take_sums(struct zn_walker *w, uint64_t now_ns)
@@ -698,7 +496,7 @@ int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stac
 
 	w->probe = probe;
 	w->stacks = stacks;
-	w->memory = -1;
+	zn_naming_open(&w->naming, &probe->arena, stacks);
 	pthread_mutex_init(&w->lock, NULL);
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -727,12 +525,12 @@ void zn_walker_close(struct zn_walker *w)
 		if (pthread_timedjoin_np(w->thread, NULL, &until)) {
 			zn_log(ZN_WARN,
 				"stacks: process %u does not let its memory be read; leaving without waiting for it",
-				w->reading_pid);
+				w->naming.reading_pid);
 			_exit(EXIT_SUCCESS); /* the kernel takes the probes away */
 		}
 	}
 	w->running = false;
-	memory_close(w);
+	zn_naming_close(&w->naming);
 	if (w->table) {
 		munmap(w->table, sizeof(*w->table) * ZN_STACKS_MAX);
 		munmap(w->row, sizeof(*w->row) * ZN_PROCS_MAX);

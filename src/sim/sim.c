@@ -25,37 +25,31 @@
  * when nothing else goes on either. */
 #define SWING_MS         90000
 #define SWING_PERMILL    80
-#define CHECKPOINT_MS    6000
 #define CHECKPOINT_LEAVE 8 /* one launch in so many */
 
-#define STRAGGLER   3
 #define SLOW_LOADER 3  /* times */
 #define STALL_EVERY 60 /* batches: a new file is opened */
 #define STALL_TIMES 7
 
 /* Of scenarios: a cycle gives the built-in rules the time that they look back on, and that they wait. */
-#define CYCLE_S         240
-#define STARVED_TIMES   12
-#define SLOW_TIMES      4
-#define LATE_NS         15000000 /* at each all_reduce */
-#define EARLY_NS        300000   /* below this, at every collective */
-#define RETRANSMIT_MS   10
-#define COST_NS         1000 /* of a hooked call */
-#define TINY_LAUNCHES   14   /* per millisecond */
-#define LOST_EVERY_MS   1000
-#define ERROR_EVERY_MS  5000
-#define IDLE_GPU        3
-#define LITTLE_EVERY_MS 2000
-#define BROKEN_GPU      2
-#define BROKEN_XID      94 /* a memory error that was contained */
-#define HUNG_RANK       5
-#define COPY_TIMES      40
-#define MANY_LAUNCHES   7 /* per millisecond */
-#define WRITES_EVERY_MS 20000
-#define WRITES_MS       8000
-#define MANY_CPUS       64
-#define IMPORT_NS       4000000000ULL /* of a process, before its first call */
-#define PAUSES_S        600
+#define CYCLE_S        240
+#define STARVED_TIMES  12
+#define SLOW_TIMES     4
+#define LATE_NS        15000000 /* at each all_reduce */
+#define EARLY_NS       300000   /* below this, at every collective */
+#define RETRANSMIT_MS  10
+#define COST_NS        1000 /* of a hooked call */
+#define TINY_LAUNCHES  14   /* per millisecond */
+#define LOST_EVERY_MS  1000
+#define ERROR_EVERY_MS 5000
+#define BROKEN_GPU     2
+#define BROKEN_XID     94 /* a memory error that was contained */
+#define HUNG_RANK      5
+#define COPY_TIMES     40
+#define MANY_LAUNCHES  7 /* per millisecond */
+#define MANY_CPUS      64
+#define IMPORT_NS      4000000000ULL /* of a process, before its first call */
+#define PAUSES_S       600
 
 /* The first job runs this long, and the next one comes after a pause. */
 #define JOB_MS       300000
@@ -97,64 +91,6 @@ static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 240
 	[ZN_SCENARIO_AMDGPU] = 900,
 	[ZN_SCENARIO_PAUSES] = PAUSES_S};
 
-static bool rank_straggles(const struct zn_sim *s, uint32_t rank)
-{
-	return rank == STRAGGLER && (s->phase == ZN_SCENARIO_MIXED || s->phase == ZN_SCENARIO_STRAGGLER);
-}
-
-/* Faults are those of the job that goes on. */
-static bool rank_suffers(const struct zn_sim *s, uint32_t rank, enum zn_scenario from)
-{
-	return s->phase == from && rank >= ZN_SIM_JOB_RANKS;
-}
-
-/* When all ranks of the second job but one stand still, or all do. */
-enum still {
-	NOT_STILL,
-	STILL_ASLEEP,
-	STILL_DRIVER,
-	STILL_ALL,
-	STILL_NODE,
-	STILL_PEER,
-	STILL_CHECKPOINT,
-	STILL_EVALUATION,
-	STILL_COMPILE,
-	STILL_STOPPED
-};
-
-/* Of scenarios: from when to when in the second half of a cycle. 0: to its end. */
-static const struct {
-	enum zn_scenario scenario;
-	enum still still;
-	uint32_t from_s, to_s;
-} stills[] = {
-	{ZN_SCENARIO_HANG, STILL_ASLEEP, 0, 0},
-	{ZN_SCENARIO_DRIVER, STILL_DRIVER, 0, 0},
-	{ZN_SCENARIO_ALL_WAIT, STILL_ALL, 0, 0},
-	{ZN_SCENARIO_STOPPED, STILL_STOPPED, 0, 0},
-	{ZN_SCENARIO_NODE_HANG, STILL_NODE, 0, 0},
-	{ZN_SCENARIO_NODE_HANG_PEER, STILL_PEER, 0, 0},
-	{ZN_SCENARIO_PAUSES, STILL_CHECKPOINT, 0, 25},
-	{ZN_SCENARIO_PAUSES, STILL_EVALUATION, 40, 100},
-	{ZN_SCENARIO_PAUSES, STILL_COMPILE, 120, 210},
-};
-
-static enum still still_of(const struct zn_sim *s)
-{
-	uint64_t at_s = (s->elapsed_ms % s->cycle_ms - s->cycle_ms / 2) / 1000;
-
-	for (size_t i = 0; i < ZN_LEN(stills); i++)
-		if (stills[i].scenario == s->phase && at_s >= stills[i].from_s &&
-			(!stills[i].to_s || at_s < stills[i].to_s))
-			return stills[i].still;
-	return NOT_STILL;
-}
-
-static uint32_t still_kind(const struct zn_sim *s, uint32_t rank)
-{
-	return rank < ZN_SIM_JOB_RANKS ? NOT_STILL : s->still;
-}
-
 static void launch_kernels(struct zn_sim *s, uint32_t rank)
 {
 	struct zn_proc *p = s->rank[rank];
@@ -162,7 +98,7 @@ static void launch_kernels(struct zn_sim *s, uint32_t rank)
 	uint64_t ns = spike ? SPIKE_FROM_NS + zn_random_below(&s->state, SPIKE_TO_NS - SPIKE_FROM_NS)
 			    : zn_random_around(&s->state, LAUNCH_NS * launch_permill[rank] / 1000);
 
-	if (rank_suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
+	if (zn_scenario_suffers(s, rank, ZN_SCENARIO_SLOW_LAUNCH))
 		ns *= SLOW_TIMES;
 	zn_memory_record(&s->memory, p, ZN_H_LAUNCH, ns, 0);
 	p->count[zn_random_below(&s->state, GRAPH_EVERY) ? ZN_C_LAUNCH_KERNEL : ZN_C_LAUNCH_GRAPH]++;
@@ -173,20 +109,20 @@ static void launch_kernels(struct zn_sim *s, uint32_t rank)
  * rank. */
 static uint64_t event_duration(struct zn_sim *s, uint32_t rank, const struct event *ev)
 {
-	uint64_t ns, skew = rank_straggles(s, rank) ? ev->skew_ns / 8 : ev->skew_ns;
+	uint64_t ns, skew = zn_scenario_straggles(s, rank) ? ev->skew_ns / 8 : ev->skew_ns;
 
 	if (ev->skew_ns)
 		return zn_random_skewed(&s->state, ev->middle_ns, skew);
 	ns = zn_random_around(&s->state, ev->middle_ns);
-	if (ev->operation == ZN_H_SYNC_HTOD && rank_suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
+	if (ev->operation == ZN_H_SYNC_HTOD && zn_scenario_suffers(s, rank, ZN_SCENARIO_HOST_COPIES))
 		return COPY_TIMES * ns;
 	if (ev->operation != ZN_H_DATALOAD)
 		return ns;
 	if (zn_random_below(&s->state, STALL_EVERY) == 0)
 		return STALL_TIMES * ns;
-	if (rank_suffers(s, rank, ZN_SCENARIO_STARVATION))
+	if (zn_scenario_suffers(s, rank, ZN_SCENARIO_STARVATION))
 		return STARVED_TIMES * ns;
-	return rank_straggles(s, rank) ? SLOW_LOADER * ns : ns;
+	return zn_scenario_straggles(s, rank) ? SLOW_LOADER * ns : ns;
 }
 
 static void note_issue(struct zn_skew *skew, uint32_t member)
@@ -200,7 +136,7 @@ static void note_issue(struct zn_skew *skew, uint32_t member)
 static void issue_collective(struct zn_sim *s, uint32_t rank, enum zn_operation operation)
 {
 	struct zn_skew *skew = s->skew[rank / ZN_SIM_JOB_RANKS];
-	bool late = rank_straggles(s, rank) && operation == ZN_H_NCCL_ALL_REDUCE,
+	bool late = zn_scenario_straggles(s, rank) && operation == ZN_H_NCCL_ALL_REDUCE,
 	     last = rank % ZN_SIM_JOB_RANKS == ZN_SIM_JOB_RANKS - 1;
 	uint64_t ns = zn_random_below(&s->skew_state, EARLY_NS) + (late ? LATE_NS : 0);
 
@@ -260,15 +196,6 @@ static void start_rank(struct zn_sim *s, uint32_t rank)
 	p->count[ZN_C_HITS + ZN_FAM_NCCL]++;
 }
 
-/* Those of other nodes included. */
-static uint32_t ranks_of_job(const struct zn_sim *s)
-{
-	bool larger = s->scenario == ZN_SCENARIO_ALL_WAIT ||
-		(s->scenario >= ZN_SCENARIO_NODE_SLOW && s->scenario <= ZN_SCENARIO_NODE_HANG_PEER);
-
-	return larger ? 2 * ZN_SIM_JOB_RANKS : ZN_SIM_JOB_RANKS;
-}
-
 static void start_skew(struct zn_sim *s, uint32_t job)
 {
 	struct zn_memory_arena *p = &s->memory;
@@ -282,7 +209,7 @@ static void start_skew(struct zn_sim *s, uint32_t job)
 	*s->skew[job] = (struct zn_skew){.of = ZN_SKEW_OF(ZN_OWNER_ROOT, s->comm[job]),
 		.hash = s->comm[job],
 		.members = ZN_SIM_JOB_RANKS,
-		.nranks = ranks_of_job(s),
+		.nranks = zn_scenario_ranks(s),
 		.hist = zn_memory_hist(p)};
 	p->arena.shared->skew_used[slot] = 1;
 	for (uint32_t i = 0; i < ZN_SIM_JOB_RANKS; i++) {
@@ -339,17 +266,9 @@ void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t secon
 	s->cycle_ms = seconds * 1000;
 	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
 		if (s->skew[job])
-			s->skew[job]->nranks = ranks_of_job(s);
+			s->skew[job]->nranks = zn_scenario_ranks(s);
 	if (scenario == ZN_SCENARIO_OVERHEAD)
 		s->memory.arena.shared->cost_ns[0] = COST_NS;
-}
-
-/* What is wrong now. */
-static enum zn_scenario phase_of(const struct zn_sim *s)
-{
-	bool good = s->scenario != ZN_SCENARIO_MIXED && s->elapsed_ms % s->cycle_ms < s->cycle_ms / 2;
-
-	return good ? ZN_SCENARIO_HEALTHY : s->scenario;
 }
 
 void zn_sim_close(struct zn_sim *s)
@@ -362,23 +281,11 @@ void zn_sim_close(struct zn_sim *s)
 #define SAYS_EVERY_MS 1000
 #define STEP_MS       500
 
-static bool is_checkpointing(const struct zn_sim *s)
-{
-	return s->elapsed_ms >= ZN_SIM_CHECKPOINT_MS && s->elapsed_ms % ZN_SIM_CHECKPOINT_MS < CHECKPOINT_MS;
-}
-
-/* A rank writes: all of them now and then, those of a scenario for much of their time. */
-static bool rank_writes(const struct zn_sim *s, uint32_t rank)
-{
-	return is_checkpointing(s) ||
-		(rank_suffers(s, rank, ZN_SCENARIO_CHECKPOINTS) && s->elapsed_ms % WRITES_EVERY_MS < WRITES_MS);
-}
-
 /* The second job says of itself where it is. */
 static void annotate_job(struct zn_sim *s)
 {
 	const struct zn_proc *p = s->rank[ZN_SIM_JOB_RANKS];
-	const char *phase = rank_writes(s, ZN_SIM_JOB_RANKS) ? "checkpoint" : "train";
+	const char *phase = zn_scenario_writes(s, ZN_SIM_JOB_RANKS) ? "checkpoint" : "train";
 	struct zn_annotation by = {.at_ns = zn_now_ns(), .at_wall_ms = zn_wall_ms()};
 	char text[ZN_TEXT_MAX], why[ZN_TEXT_MAX];
 
@@ -409,9 +316,9 @@ static uint64_t launch_count(struct zn_sim *s, uint32_t rank)
 	uint64_t up = (at < half ? at : SWING_MS - at) * 2 * SWING_PERMILL / half; /* 0 to 2 * SWING_PERMILL */
 	bool change = zn_random_below(&s->state, 1000) < (up < SWING_PERMILL ? SWING_PERMILL - up : up - SWING_PERMILL);
 
-	if (rank_writes(s, rank))
+	if (zn_scenario_writes(s, rank))
 		return zn_random_below(&s->state, CHECKPOINT_LEAVE) == 0;
-	if (rank_suffers(s, rank, ZN_SCENARIO_LAUNCH_BOUND))
+	if (zn_scenario_suffers(s, rank, ZN_SCENARIO_LAUNCH_BOUND))
 		return MANY_LAUNCHES;
 	if (s->phase == ZN_SCENARIO_OVERHEAD)
 		return TINY_LAUNCHES;
@@ -462,15 +369,15 @@ static const struct {
 
 /* Of the rank that the others wait for, and of the others. */
 static const uint8_t spent_still[][2] = {
-	[STILL_ASLEEP] = {SPENT_ASLEEP, SPENT_WAITING},
-	[STILL_DRIVER] = {SPENT_ASLEEP, SPENT_WAITING},
-	[STILL_ALL] = {SPENT_WAITING, SPENT_WAITING},
-	[STILL_NODE] = {SPENT_ASLEEP, SPENT_ASLEEP},
-	[STILL_PEER] = {SPENT_WAITING, SPENT_WAITING},
-	[STILL_CHECKPOINT] = {SPENT_CHECKPOINT, SPENT_WAITING},
-	[STILL_EVALUATION] = {SPENT_NORMAL, SPENT_WAITING},
-	[STILL_COMPILE] = {SPENT_COMPUTING, SPENT_COMPUTING},
-	[STILL_STOPPED] = {SPENT_WAITING, SPENT_WAITING}, /* each inside a call */
+	[ZN_STILL_ASLEEP] = {SPENT_ASLEEP, SPENT_WAITING},
+	[ZN_STILL_DRIVER] = {SPENT_ASLEEP, SPENT_WAITING},
+	[ZN_STILL_ALL] = {SPENT_WAITING, SPENT_WAITING},
+	[ZN_STILL_NODE] = {SPENT_ASLEEP, SPENT_ASLEEP},
+	[ZN_STILL_PEER] = {SPENT_WAITING, SPENT_WAITING},
+	[ZN_STILL_CHECKPOINT] = {SPENT_CHECKPOINT, SPENT_WAITING},
+	[ZN_STILL_EVALUATION] = {SPENT_NORMAL, SPENT_WAITING},
+	[ZN_STILL_COMPILE] = {SPENT_COMPUTING, SPENT_COMPUTING},
+	[ZN_STILL_STOPPED] = {SPENT_WAITING, SPENT_WAITING}, /* each inside a call */
 };
 
 static const struct {
@@ -496,26 +403,26 @@ static const struct {
 
 static uint32_t spent_of(const struct zn_sim *s, uint32_t rank)
 {
-	if (still_kind(s, rank))
-		return spent_still[still_kind(s, rank)][rank != HUNG_RANK];
-	if (rank_writes(s, rank))
+	if (zn_scenario_still_kind(s, rank))
+		return spent_still[zn_scenario_still_kind(s, rank)][rank != HUNG_RANK];
+	if (zn_scenario_writes(s, rank))
 		return SPENT_CHECKPOINT;
 	for (size_t i = 0; i < ZN_LEN(spent_in); i++)
-		if (rank_suffers(s, rank, spent_in[i].scenario))
+		if (zn_scenario_suffers(s, rank, spent_in[i].scenario))
 			return spent_in[i].spent;
-	if (s->phase == ZN_SCENARIO_STRAGGLER && rank < ZN_SIM_JOB_RANKS && !rank_straggles(s, rank))
+	if (s->phase == ZN_SCENARIO_STRAGGLER && rank < ZN_SIM_JOB_RANKS && !zn_scenario_straggles(s, rank))
 		return SPENT_BEHIND;
-	return rank_straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
+	return zn_scenario_straggles(s, rank) ? SPENT_STRAGGLER : SPENT_NORMAL;
 }
 
 static void spend_time(struct zn_sim *s, uint32_t rank)
 {
-	uint32_t i = spent_of(s, rank), workers = rank_suffers(s, rank, ZN_SCENARIO_OWN_LOADER) ? 0 : WORKERS;
+	uint32_t i = spent_of(s, rank), workers = zn_scenario_suffers(s, rank, ZN_SCENARIO_OWN_LOADER) ? 0 : WORKERS;
 	struct zn_proc *p = s->rank[rank];
 
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
 		p->count[ZN_C_STALL_CPU + c] += spent[i].us[c] * 1000u;
-	if (rank_suffers(s, rank, ZN_SCENARIO_CPU_LIMIT))
+	if (zn_scenario_suffers(s, rank, ZN_SCENARIO_CPU_LIMIT))
 		s->throttled_ns += spent[i].us[ZN_STALL_RUNQUEUE] * 1000u;
 	p->count[ZN_C_WORKERS] = workers;
 	p->count[ZN_C_WORKER_BUSY_NS] += workers * spent[i].busy_us * 1000u;
@@ -529,7 +436,7 @@ static void launch_many(struct zn_sim *s, uint32_t rank)
 	for (uint64_t n = launches; n; n--)
 		launch_kernels(s, rank);
 	zn_sim_kernel(s, rank, launches);
-	if (rank_suffers(s, rank, ZN_SCENARIO_RETRANSMITS) &&
+	if (zn_scenario_suffers(s, rank, ZN_SCENARIO_RETRANSMITS) &&
 		(s->elapsed_ms + rank * ZN_SIM_STAGGER_MS) % RETRANSMIT_MS == 0)
 		s->rank[rank]->count[ZN_C_TCP_RETRANSMITS]++;
 }
@@ -539,9 +446,9 @@ static void run_still(struct zn_sim *s, uint32_t rank)
 {
 	if (rank != HUNG_RANK)
 		return;
-	if (s->still == STILL_CHECKPOINT)
+	if (s->still == ZN_STILL_CHECKPOINT)
 		zn_sim_files_checkpoint(s, rank);
-	else if (s->still == STILL_EVALUATION)
+	else if (s->still == ZN_STILL_EVALUATION)
 		launch_many(s, rank);
 }
 
@@ -549,31 +456,24 @@ static void run_still(struct zn_sim *s, uint32_t rank)
 static void run_rank(struct zn_sim *s, uint32_t rank)
 {
 	spend_time(s, rank);
-	if (still_kind(s, rank)) {
+	if (zn_scenario_still_kind(s, rank)) {
 		run_still(s, rank);
 		return;
 	}
-	if (rank_suffers(s, rank, ZN_SCENARIO_STARTUP)) { /* it reads its model, and has launched nothing so far */
+	if (zn_scenario_suffers(
+		    s, rank, ZN_SCENARIO_STARTUP)) { /* it reads its model, and has launched nothing so far */
 		zn_sim_files_work(s, rank);
 		return;
 	}
 	launch_many(s, rank);
-	for (size_t i = 0; i < ZN_LEN(events) && !rank_writes(s, rank); i++)
+	for (size_t i = 0; i < ZN_LEN(events) && !zn_scenario_writes(s, rank); i++)
 		if ((s->elapsed_ms + rank * ZN_SIM_STAGGER_MS) % events[i].every_ms == 0)
 			record_event(s, rank, &events[i]);
-	if (rank_writes(s, rank))
+	if (zn_scenario_writes(s, rank))
 		zn_sim_files_checkpoint(s, rank);
 	else
 		zn_sim_files_work(s, rank);
 	zn_sim_gpu_breathe(s, rank);
-}
-
-static bool rank_idles(const struct zn_sim *s, uint32_t rank)
-{
-	bool now = s->phase == ZN_SCENARIO_IDLE_GPU ||
-		(s->phase == ZN_SCENARIO_NEARLY_IDLE && s->elapsed_ms % LITTLE_EVERY_MS);
-
-	return now && rank / 2 == IDLE_GPU;
 }
 
 static void enter_driver(struct zn_sim *s, bool enters)
@@ -591,16 +491,16 @@ enum issues { ISSUE_NONE, ISSUE_OTHERS, ISSUE_MISSING, ISSUE_ALL };
 static const struct {
 	uint8_t begin, end;
 } issues_still[] = {
-	[NOT_STILL] = {ISSUE_NONE, ISSUE_NONE},
-	[STILL_ASLEEP] = {ISSUE_OTHERS, ISSUE_MISSING},
-	[STILL_DRIVER] = {ISSUE_OTHERS, ISSUE_MISSING},
-	[STILL_ALL] = {ISSUE_NONE, ISSUE_NONE},
-	[STILL_NODE] = {ISSUE_NONE, ISSUE_ALL},
-	[STILL_PEER] = {ISSUE_ALL, ISSUE_NONE},
-	[STILL_CHECKPOINT] = {ISSUE_OTHERS, ISSUE_MISSING},
-	[STILL_EVALUATION] = {ISSUE_OTHERS, ISSUE_MISSING},
-	[STILL_COMPILE] = {ISSUE_NONE, ISSUE_NONE},
-	[STILL_STOPPED] = {ISSUE_NONE, ISSUE_NONE},
+	[ZN_STILL_NOT] = {ISSUE_NONE, ISSUE_NONE},
+	[ZN_STILL_ASLEEP] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[ZN_STILL_DRIVER] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[ZN_STILL_ALL] = {ISSUE_NONE, ISSUE_NONE},
+	[ZN_STILL_NODE] = {ISSUE_NONE, ISSUE_ALL},
+	[ZN_STILL_PEER] = {ISSUE_ALL, ISSUE_NONE},
+	[ZN_STILL_CHECKPOINT] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[ZN_STILL_EVALUATION] = {ISSUE_OTHERS, ISSUE_MISSING},
+	[ZN_STILL_COMPILE] = {ISSUE_NONE, ISSUE_NONE},
+	[ZN_STILL_STOPPED] = {ISSUE_NONE, ISSUE_NONE},
 };
 
 static bool issues_collective(uint8_t what, uint32_t member)
@@ -611,7 +511,7 @@ static bool issues_collective(uint8_t what, uint32_t member)
 static void stand_still(struct zn_sim *s)
 {
 	struct zn_skew *skew = s->skew[HUNG_RANK / ZN_SIM_JOB_RANKS];
-	uint32_t now = still_of(s), before = s->still;
+	uint32_t now = zn_scenario_still(s), before = s->still;
 
 	if (!skew || now == before)
 		return;
@@ -619,8 +519,8 @@ static void stand_still(struct zn_sim *s)
 	for (uint32_t m = 0; m < ZN_SIM_JOB_RANKS; m++)
 		if (issues_collective(issues_still[before].end, m) || issues_collective(issues_still[now].begin, m))
 			note_issue(skew, m);
-	if (now == STILL_DRIVER || before == STILL_DRIVER)
-		enter_driver(s, now == STILL_DRIVER);
+	if (now == ZN_STILL_DRIVER || before == ZN_STILL_DRIVER)
+		enter_driver(s, now == ZN_STILL_DRIVER);
 }
 
 /* The second job ends and another one comes, which is long in its start. */
@@ -640,7 +540,7 @@ void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped)
 	for (uint32_t rank = ZN_SIM_JOB_RANKS; rank < ZN_SIM_RANKS; rank++) {
 		const struct zn_proc *p = s->rank[rank];
 		uint32_t row = p ? (uint32_t)(p - s->memory.arena.procs) : 0;
-		bool now = p && s->still == STILL_STOPPED;
+		bool now = p && s->still == ZN_STILL_STOPPED;
 
 		if (!p)
 			continue;
@@ -682,11 +582,11 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 		enum zn_scenario before = s->phase;
 
 		s->elapsed_ms++;
-		s->phase = phase_of(s);
+		s->phase = zn_scenario_phase(s);
 		start_anew(s, before);
 		stand_still(s);
 		for (uint32_t rank = 0; rank < ZN_SIM_RANKS; rank++)
-			if (s->rank[rank] && !rank_idles(s, rank))
+			if (s->rank[rank] && !zn_scenario_idles(s, rank))
 				run_rank(s, rank);
 		count_losses(s);
 		zn_sim_job_kill(s);

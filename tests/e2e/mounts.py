@@ -368,6 +368,7 @@ def a_thread_that_stays_while_mounts_change():
         with tmpfs(name) as point:  # the same device number each time
             for _ in range(i + 1):
                 writer.kilobyte(f"{point}/f")
+            daemon.shows("write", name, (i + 1) * 1000)  # before the next one comes, it has heard of this one
     for i, name in enumerate(names):
         daemon.expects("write", name, (i + 1) * 1000)
 

@@ -439,7 +439,7 @@ T(servers_come_and_go)
 T(labels)
 {
 	CHECK_STR(zn_request_route(ZN_ROUTE_CHAT), "/v1/chat/completions");
-	CHECK_STR(zn_request_route(ZN_ROUTE_COUNT), "other");
+	CHECK_STR(zn_request_route(ZN_ROUTE_COUNT), "unknown");
 	CHECK_STR(zn_request_code(ZN_OUTCOME_ABORTED), "aborted");
 	CHECK_STR(zn_request_protocol(ZN_PROTOCOL_TLS), "tls");
 	CHECK_STR(zn_server_role(ZN_ROLE_BOTH), "both");

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tick.c: what the daemon does on each tick, in order: the models in the order in which they read one another, then the
+ * alerts, what is sent, and last what clients are shown.
+ */
+#include "zernel.h"
+#include <string.h>
+
+/* A clock like zn_now_ns() that goes on while the machine is suspended. */
+static uint64_t boot_ns(void)
+{
+	return zn_clock_ns(CLOCK_BOOTTIME);
+}
+
+/* Drivers may be loaded by the first process that needs them. */
+void zn_daemon_find_gpus(struct zn_daemon *d)
+{
+	static const uint64_t none[ZN_MAJOR_WORDS];
+	uint64_t majors[ZN_MAJOR_WORDS];
+
+	if (memcmp(d->options.gpu_majors, none, sizeof(none)))
+		memcpy(majors, d->options.gpu_majors, sizeof(majors));
+	else
+		zn_gpu_majors_read("/proc/devices", majors);
+	for (int i = 0; i < ZN_MAJOR_WORDS; i++)
+		__atomic_store_n(&d->probe.arena.shared->gpu_majors[i], majors[i], __ATOMIC_RELAXED);
+}
+
+static void live_tick(struct zn_daemon *d)
+{
+	bool wanted = d->probe.arena.shared->procs > 0;
+	char why[ZN_TEXT_MAX];
+
+	d->probe.arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
+	zn_kernel_want(&d->probe.kernel, wanted);
+	if (wanted)
+		zn_daemon_find_gpus(d);
+	zn_ends_check(&d->probe);
+	if (d->state.find)
+		zn_services_take(zn_find_services(d->state.find), zn_requests_found, &d->requests);
+	zn_kernel_serve(&d->probe.kernel, d->requests.count > 0);
+	zn_bpf_request_tick(&d->probe, zn_now_ns());
+	d->hang_logged = d->hang_logged && zn_state_hang(&d->state, why);
+	if (d->state.find)
+		zn_quota_tell(zn_libraries_quota(zn_find_libraries(d->state.find)), "libraries", zn_now_ns());
+	zn_bpf_quota_tick(&d->probe, zn_now_ns());
+	zn_quota_tell(&d->io_sums.quota, "pairs of a job and a mount", zn_now_ns());
+	zn_quota_tell(&d->io_sums.mounts.quota, "mounts", zn_now_ns());
+	zn_quota_tell(&d->agg.gpus.quota, "names of GPUs", zn_now_ns());
+}
+
+/* A node at rest is not woken for looks at nobody. */
+static void look_if_needed(struct zn_daemon *d)
+{
+	bool needed = d->agg.row_count && !d->options.simulate;
+
+	if (needed != d->looks)
+		zn_timer_set(&d->activity_look, needed ? ZN_ACTIVITY_MS : 0);
+	d->looks = needed;
+}
+
+/* The process that the driver named lives for a moment longer. */
+static void xids_tick(struct zn_daemon *d)
+{
+	zn_xids_tick(&d->xids);
+	for (uint32_t i = 0; i < d->xids.count; i++) {
+		struct zn_xid *x = &d->xids.xid[i];
+
+		for (uint32_t r = 0; x->pid && !x->job[0] && r < d->agg.row_count; r++) {
+			const struct zn_proc *p = zn_arena_proc(d->agg.arena, d->agg.row[r]);
+
+			if (p && p->tgid == x->pid)
+				snprintf(x->job, sizeof(x->job), "%s", zn_job_id(&d->jobs, p));
+		}
+	}
+}
+
+static void ghosts_tick(struct zn_daemon *d, uint64_t now)
+{
+	if (d->options.simulate) {
+		zn_sim_job_ghosts(&d->sim, &d->ghosts, now);
+		return;
+	}
+	if (d->state.find)
+		zn_find_holders(d->state.find, &d->ghosts.holders);
+	zn_ghosts_tick(&d->ghosts, &d->jobs, now);
+}
+
+void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
+{
+	struct zn_daemon *d = ZN_DAEMON_OF(io, tick);
+	uint64_t now = zn_now_ns(), boot = boot_ns();
+
+	(void)events;
+	if (zn_timer_count(io) == 0)
+		return;
+	d->state.ticks++;
+	if (!d->options.simulate)
+		live_tick(d);
+	xids_tick(d);
+	zn_agg_tick(&d->agg, now);
+	look_if_needed(d);
+	zn_rates_tick(&d->rates, &d->agg, now);
+	zn_progress_tick(&d->progress, &d->agg, now);
+	zn_ranks_tick(&d->ranks, now);
+	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
+	if (d->options.simulate)
+		zn_sim_stop(&d->sim, &d->stopped);
+	zn_startup_tick(&d->startup, now);
+	zn_checkpoints_tick(&d->checkpoints, now);
+	zn_causes_tick(&d->causes, now);
+	zn_requests_tick(&d->requests, now);
+	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
+	zn_suspicion_tick(&d->suspicions, now);
+	zn_annotations_tick(&d->annotations);
+	zn_history_tick(d->history, &d->agg, boot);
+	zn_baselines_tick(d->baselines, &d->agg, d->history, boot);
+	zn_alerts_tick(&d->alerts, now);
+	zn_flights_tick(&d->flights, now);
+	zn_sender_tick(&d->sender);
+	zn_notify_tick(&d->notify, now);
+	zn_jobs_tick(&d->jobs, now);
+	if (d->options.simulate)
+		zn_sim_job_use(&d->sim, &d->uses);
+	else
+		zn_use_tick(&d->uses, now);
+	ghosts_tick(d, now);
+	zn_io_sums_tick(&d->io_sums, now);
+	zn_io_sums_causes(&d->io_sums, &d->causes);
+	if (d->options.simulate)
+		zn_sim_limits(&d->sim, &d->causes);
+	else
+		zn_cgroup_throttle(&d->causes, "/proc");
+	zn_jobs_progress_tick(&d->jobs_progress, &d->jobs, &d->progress, &d->io_sums, now);
+	zn_export_tick(&d->export, now); /* behind all that the page shows */
+	zn_control_tick(d->control, now);
+	zn_log_tick(now);
+	zn_state_tick(&d->state);
+	zn_serve_tick(&d->serve, now);
+	d->state.tick_ns = now;
+	zn_systemd_tell(d->watchdog_fd, "WATCHDOG=1");
+}

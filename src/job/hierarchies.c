@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * hierarchies.c: where the hierarchies of control groups are mounted, and which folder a group has there. The lists of
+ * /proc are read up to a limit, and what does not fit is left out.
+ */
+#include "zernel.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool zn_hierarchy_has_dots(const char *path)
+{
+	for (const char *at = path; (at = strstr(at, "..")); at += 2)
+		if ((at == path || at[-1] == '/') && (!at[2] || at[2] == '/'))
+			return true;
+	return false;
+}
+
+/* A field of mountinfo: blanks and the like are there as \ooo. False: it does not fit. */
+static bool field_decode(char *to, size_t cap, const char *from)
+{
+	size_t n = 0;
+
+	for (; *from; n++) {
+		bool escaped = from[0] == '\\' && isdigit((unsigned char)from[1]) && isdigit((unsigned char)from[2]) &&
+			isdigit((unsigned char)from[3]);
+
+		if (n == cap - 1)
+			return false;
+		to[n] = escaped ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0')) : *from;
+		from += escaped ? 4 : 1;
+	}
+	to[n] = 0;
+	return true;
+}
+
+/* proc(5): id parent major:minor root point options [optional...] - type source super-options */
+static void mount_read(void *to, char *line)
+{
+	struct zn_hierarchies *all = to;
+	struct zn_hierarchy *m = &all->mount[all->count];
+	char *field[64], *save, *word = strtok_r(line, " ", &save);
+	size_t n = 0, dash = 6;
+	struct stat st;
+
+	for (; word && n < ZN_LEN(field); word = strtok_r(NULL, " ", &save))
+		field[n++] = word;
+	while (dash < n && strcmp(field[dash], "-"))
+		dash++;
+	if (dash + 3 >= n || strncmp(field[dash + 1], "cgroup", 6) || all->count == ZN_HIERARCHIES_MAX)
+		return;
+	*m = (struct zn_hierarchy){.v2 = strcmp(field[dash + 1], "cgroup2") == 0, .hierarchy = ZN_UNKNOWN};
+	if (!m->v2 && field[dash + 1][6])
+		return;
+	if (!field_decode(m->root, sizeof(m->root), field[3]) || !field_decode(m->point, sizeof(m->point), field[4]) ||
+		strlen(field[dash + 3]) >= sizeof(m->options) || stat(m->point, &st))
+		return;
+	if (strcmp(m->root, "/") == 0)
+		m->root[0] = 0;
+	strcpy(m->options, field[dash + 3]);
+	m->dev = st.st_dev;
+	m->owner = st.st_uid;
+	all->count++;
+}
+
+bool zn_hierarchy_listed(const char *list, const char *words)
+{
+	size_t len = strcspn(words, ",");
+
+	for (const char *at = list; *at; at += strspn(at, ",")) {
+		size_t n = strcspn(at, ",");
+
+		if (n == len && memcmp(at, words, n) == 0)
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+char *zn_hierarchy_line(char *line, uint32_t *hierarchy, char **controllers)
+{
+	char *end;
+
+	*hierarchy = strtoul(line, &end, 10);
+	if (end == line || *end != ':')
+		return NULL;
+	*controllers = end + 1;
+	end = strchr(*controllers, ':');
+	if (!end || end[1] != '/')
+		return NULL;
+	*end = 0;
+	return end + 1;
+}
+
+static void hierarchy_read(void *to, char *line)
+{
+	struct zn_hierarchies *all = to;
+	uint32_t hierarchy;
+	char *controllers;
+
+	if (!zn_hierarchy_line(line, &hierarchy, &controllers))
+		return;
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct zn_hierarchy *m = &all->mount[i];
+
+		if (controllers[0] ? !m->v2 && zn_hierarchy_listed(m->options, controllers) : m->v2)
+			m->hierarchy = hierarchy;
+	}
+}
+
+const struct zn_hierarchies *zn_hierarchies_read(const char *proc_root)
+{
+	static struct zn_hierarchies all;
+	char path[ZN_TEXT_MAX];
+
+	all.count = 0;
+	snprintf(path, sizeof(path), "%s/self/mountinfo", proc_root);
+	zn_file_lines(path, mount_read, &all);
+	snprintf(path, sizeof(path), "%s/self/cgroup", proc_root);
+	zn_file_lines(path, hierarchy_read, &all);
+	return &all;
+}
+
+void zn_cgroup_points(void (*visit)(void *to, const char *path), void *to)
+{
+	const struct zn_hierarchies *all = zn_hierarchies_read("/proc");
+
+	for (uint32_t i = 0; i < all->count; i++)
+		visit(to, all->mount[i].point);
+}
+
+const struct zn_hierarchy *zn_hierarchy_folder(
+	const struct zn_hierarchies *all, uint32_t hierarchy, const char *group, char *to)
+{
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct zn_hierarchy *m = &all->mount[i];
+		size_t n = strlen(m->root);
+
+		if (m->hierarchy != hierarchy || strncmp(group, m->root, n) || (group[n] && group[n] != '/'))
+			continue;
+		if (snprintf(to, ZN_CGROUP_PATH, "%s%s", m->point, group + n) < ZN_CGROUP_PATH)
+			return m;
+	}
+	return NULL;
+}
+
+/* Whether the folder of a group is there; a folder that does not fit is none. */
+static bool folder_try(const struct zn_hierarchy *m, const char *path, char to[ZN_CGROUP_FOLDER])
+{
+	size_t n = strlen(m->root);
+	struct stat st;
+
+	if (strncmp(path, m->root, n) || (path[n] && path[n] != '/') ||
+		snprintf(to, ZN_CGROUP_FOLDER, "%s%s", m->point, path + n) >= ZN_CGROUP_FOLDER)
+		return false;
+	return lstat(to, &st) == 0 && S_ISDIR(st.st_mode) && st.st_dev == m->dev;
+}
+
+static bool folder_find(
+	const struct zn_hierarchies *all, const char *controller, const char *path, char to[ZN_CGROUP_FOLDER])
+{
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct zn_hierarchy *m = &all->mount[i];
+
+		if ((controller ? !m->v2 && zn_hierarchy_listed(m->options, controller) : m->v2) &&
+			folder_try(m, path, to))
+			return true;
+	}
+	to[0] = 0;
+	return false;
+}
+
+void zn_cgroup_folders(const char *path, struct zn_cgroup_folders *to)
+{
+	static const char *const names[ZN_CONTROLLERS] = {"cpuacct", "cpu", "memory", "cpuset"};
+	const struct zn_hierarchies *all = zn_hierarchies_read("/proc");
+
+	for (enum zn_controller c = 0; c < ZN_CONTROLLERS; c++) {
+		to->v2[c] = !folder_find(all, names[c], path, to->at[c]);
+		if (to->v2[c])
+			folder_find(all, NULL, path, to->at[c]);
+	}
+}

@@ -23,7 +23,7 @@
  *            baseline_json history_json io_json requests_json date usage_json ghosts_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
- *   cli      client call term status why flame hang ghosts job annotate alerts watch_data watch_panels watch_jobs
+ *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch verbs
  *   daemon   check diagnose systemd announce confine tick
  *   zerneld.c
@@ -7420,6 +7420,10 @@ int zn_flame_main(int argc, char **argv);
 #ifdef ZN_IN_cli
 void zn_hang_page(struct zn_out *o, struct zn_str json);
 #endif
+
+/* ---- cli/health.c (zn_health_main): the client verb `zernel health`. ---- */
+
+int zn_health_main(int argc, char **argv);
 
 /* ---- cli/ghosts.c (zn_ghosts_main): the client verb `zernel ghosts`. ---- */
 

@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from harness import ZERNEL, check, equal, folder, main, parse_json, run, test, wait_until
+from harness import ZERNEL, Daemon, check, equal, folder, main, parse_json, run, test, test_simulated, wait_until
 from jobs import Group, Node
 
 HOLDER = "import sys; f = open(sys.argv[1]); print(); sys.stdin.readline()"
@@ -63,6 +63,23 @@ def ghosts_of_a_job():
     equal(run([ZERNEL, "ghosts", "http://127.0.0.1:1", "--quiet"]).returncode, 2, "no daemon")
     job.remove()
     kept.remove()
+
+
+@test_simulated  # a health check is told of a fault of the node, and of nothing that a program does
+def health_of_a_node():
+    for scenario, status in (("healthy", 0), ("xid", 0), ("amdgpu", 1)):
+        daemon = Daemon("--simulate", "--simulate-scenario", scenario, "--simulate-cycle-s", "10", "--push-interval-ms", "100",
+                        expect=["alert .* fires"] if scenario != "healthy" else [])
+        url = f"http://127.0.0.1:{daemon.port}"
+
+        def health():
+            return run([ZERNEL, "health", "--nhc", url])
+        if scenario != "healthy":
+            wait_until(lambda: any(a["state"] == "firing" for a in daemon.json("/alerts")["alerts"]), "the alert")
+        got = health()
+        equal((got.returncode, got.stdout.count("\n")), (status, 1), scenario)
+        check(got.stdout.startswith("ERROR: zernel: gpu_amdgpu: " if status else "OK: zernel: "), got.stdout)
+    equal(run([ZERNEL, "health", "http://127.0.0.1:1"]).returncode, 2, "no daemon")
 
 
 if __name__ == "__main__":

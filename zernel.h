@@ -3911,7 +3911,7 @@ struct zn_xid {
 	enum zn_amdgpu_error amdgpu; /* NONE: it is an XID */
 	uint64_t times, since_ms;    /* 1970: the first of them */
 	uint64_t last_ms;
-	uint32_t pid;    /* of the last one, as the driver says; 0: it names none */
+	uint32_t pid; /* of the last one, as the driver says; 0: it names none */
 	char command[16];
 	char job[ZN_JOB_NAME]; /* of that process; empty: none, or not known any more */
 };
@@ -3929,7 +3929,7 @@ struct zn_xids {
  * kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
 void zn_xids_why(const char *path, int err, char to[ZN_TEXT_MAX]); /* what an error of open() means */
 int zn_xids_open(struct zn_xids *x, const char *path);
-void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
+void zn_xids_tick(struct zn_xids *x);                                         /* never blocks, unless the path does */
 struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid); /* its entry; NULL: there is no room */
 void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e);
 void zn_xids_close(struct zn_xids *x);
@@ -6523,8 +6523,8 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 #ifdef ZN_IN_output
 /* The arg of calls is an offset in struct zn_counter_rates. */
 zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
-	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids, zn_metrics_gpu_xid_last,
-	zn_metrics_gpu_amdgpu_errors;
+	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
+	zn_metrics_gpu_xid_last, zn_metrics_gpu_amdgpu_errors;
 #endif
 
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */

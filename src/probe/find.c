@@ -542,8 +542,9 @@ static int idle_wait_ms(const struct zn_find *f)
 {
 	uint64_t wait_ms = zn_pace_wait_ns(&f->idle) / ZN_NS_PER_MS + 1;
 
-	return (f->sweep.running || f->checking || f->services.sweeping || f->holders.sweeping) && wait_ms < ROUND_MS ? (int)wait_ms
-											       : ROUND_MS;
+	return (f->sweep.running || f->checking || f->services.sweeping || f->holders.sweeping) && wait_ms < ROUND_MS
+		? (int)wait_ms
+		: ROUND_MS;
 }
 
 /* Sleeps until something was mapped, or until the next round; longer only where the thread has had its share of a core.

@@ -8,18 +8,18 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests
+ *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry sender sandbox
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
- *            system file_budget change mapped judge libraries scan mappings places services holders
+ *            system file_budget change mapped judge libraries scan mappings places members services holders
  *            find python naming walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
  *            usage ghosts annotations annotator
- *   sim      arena sim scenario random gpu kernel files jobs
- *   output   metrics_walk metrics_process metrics_job metrics_gpu metrics_io metrics_request metrics_self metrics
- *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof lines why rates_json stalls_json
+ *   sim      arena sim scenario random gpu kernel files inference flames jobs
+ *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_io metrics_request metrics_self metrics
+ *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json date usage_json ghosts_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
@@ -50,6 +50,8 @@
 #define ZN_SERVERS_MAX      256  /* processes whose requests are counted */
 #define ZN_REQUEST_MAX      4096 /* connections with requests of such processes */
 #define ZN_REQUEST_SERIES   512  /* pairs of such a process and a route */
+#define ZN_SERVICES_MAX     64   /* such processes that serve together */
+#define ZN_ENGINES_MAX      16   /* processes of one of these that use a GPU; a power of two */
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
 #define ZN_CTXS_MAX         4096  /* CUDA contexts and primary-context records */
 #define ZN_COMMS_MAX        4096  /* NCCL communicators */
@@ -698,6 +700,7 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(REQUEST, "request", "answers of servers whose request was not seen: a pipelined one, or one cut strangely")  \
 	X(CONNECTION_STATE, "connection_state", "connections of servers without a free entry: requests not counted")   \
 	X(ROUTE, "route", "pairs of a server and a route without a free entry: requests that were not counted")        \
+	X(SERVICE, "service", "services without a free entry, or with more engines than it has room for")              \
 	X(SERVER, "server",                                                                                            \
 		"servers that were not watched: too many, or their owner has his share; or sockets that listen beyond the limit")
 
@@ -736,7 +739,8 @@ enum zn_loss {
 	X(STACK, "stacks of Python functions", STACK)                                                                  \
 	X(SERVER, "servers whose requests are counted", SERVER)                                                        \
 	X(ROUTE, "routes of such servers", ROUTE)                                                                      \
-	X(REQUEST, "connections of such servers", CONNECTION_STATE)
+	X(REQUEST, "connections of such servers", CONNECTION_STATE)                                                    \
+	X(SERVICE, "services", SERVICE)
 enum zn_quota_table {
 #define X(e, label, loss) ZN_QUOTA_##e,
 	ZN_QUOTAS(X)
@@ -812,6 +816,8 @@ struct zn_shared {
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
 	__u64 stacks_new[ZN_STACKS_MAX / 64]; /* slots of stacks that were taken since the daemon looked, a bit each */
+	__u16 stack_thread
+		[ZN_THREAD_CACHE]; /* by where a kernel stack is: the place of its thread in the thread cache */
 };
 #define ZN_PID_TRACKED         1u
 #define ZN_PID_WORKER          0x10000u
@@ -821,7 +827,7 @@ _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8,
+			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -887,10 +893,13 @@ struct zn_thread {
 	__u8 held;               /* ZN_HELD_*: what its owner holds of the quotas for it */
 	__u8 pad;
 	__u32 owner;
+	__u64 stack; /* says which kernel stack it runs on, see zn_stack_of(); 0: not known */
+	__u32 tgid;
+	__u32 pad2;
 	struct zn_frame frame[ZN_FRAMES];
 };
 #define ZN_THREAD_STATE_NONE 0xffffu /* its time is not followed */
-_Static_assert(sizeof(struct zn_thread) == 48 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
+_Static_assert(sizeof(struct zn_thread) == 64 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
 /* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
 struct zn_sched_entry {
@@ -1340,18 +1349,100 @@ struct zn_server {
 	__u64 since_ns;
 	__u64 gone_ns; /* 0: it lives */
 	__u64 connections[ZN_PROTOCOL_COUNT];
-	__u64 held[2]; /* sends of which the kernel kept bytes back: of the first event, of a later one */
-	__u32 hist[2]; /* unread time, and the round trip at the end of a request */
-	__u32 refused; /* bits by route: it did not get one, and that was counted */
-	__u32 role;    /* enum zn_server_role */
-	__u32 service; /* the thread group id of its outermost server */
-	__u32 pad;
-	struct zn_job_ref job;        /* serial 0: none */
+	__u64 held[2];         /* sends of which the kernel kept bytes back: of the first event, of a later one */
+	__u32 hist[2];         /* unread time, and the round trip at the end of a request */
+	__u32 refused;         /* bits by route: it did not get one, and that was counted */
+	__u32 role;            /* enum zn_server_role */
+	__u32 service;         /* the thread group id of its outermost server */
+	__u32 begun;           /* requests */
+	struct zn_job_ref job; /* serial 0: none */
 	__u32 series[ZN_ROUTE_SLOTS]; /* index and 1 */
+	__u32 service_at;             /* index and 1 of struct zn_serving */
+	__u32 above;                  /* index and 1 of the server that hands it what it is asked; 0: none */
 };
-enum zn_server_role { ZN_ROLE_FRONT, ZN_ROLE_BOTH };
+enum zn_server_role { ZN_ROLE_FRONT, ZN_ROLE_BOTH, ZN_ROLE_GPU };
 enum zn_server_duration { ZN_SERVER_UNREAD, ZN_SERVER_RTT, ZN_SERVER_DURATIONS };
-_Static_assert(sizeof(struct zn_server) == 256, "padding");
+_Static_assert(sizeof(struct zn_server) == 264, "padding");
+
+/*
+ * What the engines of a service (its processes that use a GPU) do, of which requests have shares. Columns: name of the enum; key
+ * in JSON; decimals: 0 of a count, 9 of ns. The seven causes of stalls are in the order of enum zn_stall.
+ */
+#define ZN_WORKS(X)                                                                                                    \
+	X(LAUNCHES, "launches", 0)                                                                                     \
+	X(SYSCALLS, "system_calls", 0)                                                                                 \
+	X(SWITCHES, "context_switches", 0)                                                                             \
+	X(QUEUED, "runqueue_s", 9)                                                                                     \
+	X(IOCTL, "ioctl_s", 9)                                                                                         \
+	X(CPU, "cpu_s", 9)                                                                                             \
+	X(GPU, "gpu_s", 9)                                                                                             \
+	X(DATA, "data_s", 9)                                                                                           \
+	X(DIST, "dist_s", 9)                                                                                           \
+	X(IO, "io_s", 9)                                                                                               \
+	X(WAITS_CPU, "waits_cpu_s", 9)                                                                                 \
+	X(OTHER, "other_s", 9)
+enum zn_work {
+#define X(e, key, decimals) ZN_WORK_##e,
+	ZN_WORKS(X)
+#undef X
+		ZN_WORK_COUNT
+};
+#define ZN_WORK_STALL ZN_WORK_CPU
+_Static_assert(ZN_WORK_OTHER - ZN_WORK_STALL + 1 == ZN_STALL_COUNT, "each cause has its place");
+#define ZN_WORK_SLOTS 16 /* a power of two */
+#define ZN_SHARE_BITS 16 /* of a share, behind the point */
+
+/* A request that has ended. */
+#define ZN_SLOWEST 10
+struct zn_slow_request {
+	__u64 ns, end_ns;
+	__u64 first_ns; /* to the first event; 0: it had none */
+	__u64 unread_ns;
+	__u64 share[ZN_WORK_COUNT]; /* with ZN_SHARE_BITS behind the point */
+	__u32 tgid;                 /* of the server */
+	__u32 events;
+	__u16 route, code;
+	__u16 held;  /* events of which TCP kept bytes back */
+	__u16 exact; /* 1: it was alone from its begin to its end, so that the shares are its own */
+};
+_Static_assert(sizeof(struct zn_slow_request) == 144, "padding");
+
+/*
+ * Servers and engines that serve together. An engine works for all requests in flight at one time; a fair-share clock divides that:
+ * it grows by what was done over the number of requests in flight, whenever a request begins or ends, and a request's share is by how
+ * much it has grown from its begin to its end. So all shares add up to what was done while a request was in flight. Who cannot
+ * get the lock leaves that to the next one, which changes no sum. The daemon writes who belongs to it, with the lock held.
+ */
+struct zn_serving {
+	__u32 pid; /* of its outermost server; 0: free */
+	__u32 id;  /* unique as zn_proc.id */
+	__u32 owner;
+	__u32 lock;
+	__u32 engines;
+	__u32 begun; /* requests; of one that was alone it is the same at its end */
+	__s32 in_flight;
+	__u32 slow_count, slow_of;                         /* of slowest[], and which of the two is written to */
+	__u32 refused;                                     /* engines beyond the limit: that was counted */
+	__u32 row[ZN_ENGINES_MAX], row_id[ZN_ENGINES_MAX]; /* of struct zn_proc */
+	__u64 at_ns;                                       /* when the clock was brought up to date last */
+	__u64 serving_ns;
+	__u64 done, exact;          /* requests that ended, and those of them that were alone */
+	__u64 open_ns;              /* of those that ended: from the begin to the end */
+	__u64 clock[ZN_WORK_SLOTS]; /* with ZN_SHARE_BITS behind the point */
+	__u64 work[ZN_WORK_SLOTS];  /* while a request was in flight */
+	__u64 idle[ZN_WORK_SLOTS];  /* while none was */
+	__u64 given[ZN_WORK_SLOTS], given_part[ZN_WORK_SLOTS]; /* the sum of all shares, and what is behind its point */
+	__u64 seen[ZN_WORK_SLOTS], grown[ZN_WORK_SLOTS];       /* of one engine, of all: while the lock is held */
+	struct zn_slow_request slowest[2][ZN_SLOWEST];
+};
+_Static_assert(sizeof(struct zn_serving) == 3984, "padding");
+
+/* How far what an engine does was seen, by its row. */
+struct zn_engine {
+	__u32 id, pad;
+	__u64 last[ZN_WORK_SLOTS];
+};
+_Static_assert(sizeof(struct zn_engine) == 136, "padding");
 
 /*
  * A connection of a server, by the address of the kernel's struct sock. scan[] is the memory of the parser below: hashes of the
@@ -1376,11 +1467,19 @@ struct zn_request {
 	__u8 slashes;
 	__u8 asks_head; /* the request that begins has no answer with a body */
 	__u8 is_unix;
-	__u8 ends; /* so many bytes of the last chunk's line and what follows it were the last that were sent */
-	__u8 pad[5];
+	__u8 ends;   /* so many bytes of the last chunk's line and what follows it were the last that were sent */
+	__u8 nested; /* a server of the same service asks it: its requests are parts of others */
+	__u8 alone;  /* no other request was in flight when it began */
+	__u8 pad;
+	__u16 held;    /* events of which TCP kept bytes back */
+	__u32 service; /* index and 1 of the service that it has shares of; 0: none */
+	__u32 service_id, begun;
+	__u32 pad2;
+	__u64 unread_ns, first_event_ns;
+	__u64 share[ZN_WORK_COUNT]; /* the clock at its begin */
 };
 enum zn_request_state { ZN_REQUEST_IDLE, ZN_REQUEST_ASKED, ZN_REQUEST_BODY };
-_Static_assert(sizeof(struct zn_request) == 120, "padding");
+_Static_assert(sizeof(struct zn_request) == 248, "padding");
 
 /* Memory of a CPU for one send or receive: its first bytes. */
 #define ZN_REQUEST_BYTES 1024
@@ -1393,7 +1492,7 @@ struct zn_request_scratch {
 	__u8 last[8];                     /* the last bytes of a send */
 	__u8 bytes[2 * ZN_REQUEST_BYTES]; /* nothing reads the second half as a part of it */
 };
-_Static_assert(sizeof(struct zn_request_scratch) == 144 + 2 * ZN_REQUEST_BYTES, "padding");
+_Static_assert(sizeof(struct zn_request_scratch) == 272 + 2 * ZN_REQUEST_BYTES, "padding");
 
 /*
  * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers build
@@ -1874,6 +1973,11 @@ struct zn_mapping {
 };
 _Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping) == 32, "padding");
 
+/* A process has a Unix socket whose other end that one made. */
+struct zn_service_edge {
+	__u32 pid, peer;
+};
+
 /* Attach cookies: what a handler needs to know about the function it stands on. */
 #define ZN_COOKIE(shape, detail, first, family)                                                                        \
 	((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16 | (__u64)(family) << 24)
@@ -2026,6 +2130,8 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 	X(REQUEST_SERIES, request_series, MAPPED, ZN_REQUEST_SERIES, __u32, struct zn_request_series, OTHER, REQUESTS, \
 		NOT)                                                                                                   \
 	X(REQUESTS, requests, SPARSE, ZN_REQUEST_MAX, __u64, struct zn_request, OTHER, REQUESTS, NOT)                  \
+	X(SERVICES, services, MAPPED, ZN_SERVICES_MAX, __u32, struct zn_serving, OTHER, REQUESTS, NOT)                 \
+	X(ENGINES, engines, ARRAY, ZN_PROCS_MAX, __u32, struct zn_engine, OTHER, REQUESTS, NOT)                        \
 	X(ROUTES, routes, HASH, 2 * ZN_ROUTE_SLOTS, __u64, __u32, OTHER, ALL, NOT)                                     \
 	X(SCRATCH, scratch, PERCPU, 2, __u32, struct zn_request_scratch, OTHER, ALL, NOT)
 
@@ -2188,27 +2294,24 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
-	X(NODE_HANG_PEER, "node-hang-peer")
+	X(NODE_HANG_PEER, "node-hang-peer")                                                                            \
+	X(SERVER, "server")
 enum zn_scenario {
 #define X(e, name) ZN_SCENARIO_##e,
 	ZN_SCENARIOS(X)
 #undef X
 		ZN_SCENARIO_COUNT
 };
-#define ZN_CYCLE_MIN_S 10
-#define ZN_CYCLE_MAX_S 86400
 
-#define ZN_TABLE_CPUS_MAX 8192 /* NR_CPUS of any distribution's kernel */
-#define ZN_LISTEN_MAX     8
-#define ZN_CONTROL_PATH   "/run/zernel/control.sock"
-#define ZN_REPORT_PATH    "/var/lib/zernel/jobs"
-#define ZN_KMSG_PATH      "/dev/kmsg"
-#define ZN_TEXT_MAX       256
-#define ZN_TOKEN_MAX      128 /* characters */
-#define ZN_URLS_MAX       4   /* Alertmanagers */
-#define ZN_URLS_TEXT_MAX  (ZN_URLS_MAX * ZN_TEXT_MAX)
+#define ZN_LISTEN_MAX    8
+#define ZN_CONTROL_PATH  "/run/zernel/control.sock"
+#define ZN_TEXT_MAX      256
+#define ZN_TOKEN_MAX     128 /* characters */
+#define ZN_URLS_MAX      4   /* Alertmanagers */
+#define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
 /* Which libraries besides the system's own are hooked: libraries.c. */
 enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
+enum zn_series { ZN_SERIES_PROCESS, ZN_SERIES_JOB, ZN_SERIES_NODE };
 struct zn_options {
 	bool simulate;
 	bool check;
@@ -2229,6 +2332,7 @@ struct zn_options {
 	uint64_t user_libraries;             /* enum zn_user_libraries */
 	uint64_t stacks;                     /* 1: calls are counted by their stack of Python functions */
 	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
+	uint64_t series;                     /* enum zn_series */
 	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
 	uint64_t table_cpus;                 /* 0: as many as the machine may have */
 	uint64_t max_connections;
@@ -2318,6 +2422,8 @@ static inline bool zn_str_is(struct zn_str s, const char *text)
 bool zn_str_is_nocase(struct zn_str s, const char *text); /* of ASCII */
 bool zn_str_is_one_of(char c, const char *set);           /* NUL never is */
 int zn_str_hex_digit(char c);                             /* 0 to 15, or -1 */
+/* In place. In lists of mounts the kernel writes blanks and backslashes as a backslash and three octal digits. */
+void zn_str_unescape(char *text);
 
 /* ---- base/file.c (zn_file_): small files. ---- */
 
@@ -2329,6 +2435,9 @@ int zn_file_read(const char *path, char *to, size_t cap);
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 /* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
 void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
+/* Calls visit with the names of a directory, until it returns false. opendir() allocates. */
+struct dirent64;
+void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -2626,12 +2735,23 @@ struct zn_post {
 };
 void zn_post_head(struct zn_out *o, const struct zn_post *p);
 
+/* What the head of an answer says. */
+struct zn_reply_head {
+	int status;
+	int64_t length; /* of the body; -1: not said */
+	bool http10, chunked, coded, close, keep;
+	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
+};
+/* Reads a head, the empty line at its end included: 0, or -EBADMSG for what is no HTTP/1. */
+int zn_reply_head(struct zn_reply_head *to, struct zn_str head);
+bool zn_reply_keeps(const struct zn_reply_head *h); /* the connection can be used again */
+
 /* An answer that is coming in. */
 struct zn_reply {
-	int status;             /* 200 and up; 0: the head is not complete */
-	uint32_t retry_after_s; /* 0: not said, or a date; at most 120 */
-	bool keep_alive;        /* the connection can be used again once it is done */
-	bool done;              /* all of it has come, or the rest is not wanted */
+	int status; /* 200 and up; 0: the head is not complete */
+	uint32_t retry_after_s;
+	bool keep_alive; /* the connection can be used again once it is done */
+	bool done;       /* all of it has come, or the rest is not wanted */
 	/* for codec/http_client.c only */
 	uint8_t interim;
 	size_t len;
@@ -2650,7 +2770,6 @@ uint64_t zn_retry_ms(unsigned failures, uint32_t retry_after_s, uint32_t random)
 
 /* Fields in the order of the calls; all are bounded by o, as everything that is written. A packed field is a nested one
  * whose elements are put one after the other. */
-#define ZN_PROTO_VARINT_MAX 10                                      /* bytes */
 void zn_protobuf_u64(struct zn_out *o, uint32_t field, uint64_t v); /* uint64, uint32, bool, enum */
 void zn_protobuf_i64(struct zn_out *o, uint32_t field, int64_t v);  /* sint64, sint32 */
 void zn_protobuf_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
@@ -2836,7 +2955,7 @@ void zn_ras_parse_end(struct zn_ras_parse *p); /* p->answer is there */
 void zn_ras_answer_check(struct zn_ras_answer *a);
 
 /* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
- * zn_request_route zn_request_code zn_request_protocol zn_server_role): label values. ---- */
+ * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
@@ -3031,9 +3150,8 @@ struct zn_gpus {
 	uint32_t nvidia;       /* how many of those are NVIDIA's; AMD's follow */
 	struct zn_quota quota; /* of names */
 };
-#define ZN_GPU_NAMES        8   /* that one user may give, unless he has MIG instances; root has no such limit */
-#define ZN_NVIDIA_MAJOR     195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
-#define ZN_NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
+#define ZN_GPU_NAMES    8   /* that one user may give, unless he has MIG instances; root has no such limit */
+#define ZN_NVIDIA_MAJOR 195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
 /* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
  * only looked up (O_PATH), for which nobody needs the right to use it. */
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
@@ -3146,6 +3264,7 @@ struct zn_arena {
 	struct zn_coarse_hist *coarse;            /* ZN_IO_MAX; NULL: none */
 	struct zn_server *servers;                /* ZN_SERVERS_MAX; NULL: none */
 	struct zn_request_series *request_series; /* ZN_REQUEST_SERIES; NULL: none */
+	struct zn_serving *services;              /* ZN_SERVICES_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
 	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's to set. */
 	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
@@ -3306,11 +3425,6 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 /* By how much a counter has grown since it was last looked at; *seen follows it, but never goes back. */
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
-
-#ifdef ZN_IN_model
-/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
-uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f);
-#endif
 
 /* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
  * drivers. ---- */
@@ -3840,7 +3954,6 @@ uint64_t zn_history_end_ms(const struct zn_history *h); /* of the newest step, s
 #define ZN_BASELINES       13  /* signals */
 #define ZN_BASELINE_POINTS 120 /* values that the level is of: 10 minutes, if none is missing */
 #define ZN_BASELINE_WARM   36  /* values before the first score: 3 minutes */
-#define ZN_BASELINE_HOLD   2   /* steps without a value over which the last score stays */
 #define ZN_EXCURSIONS      8   /* that are remembered */
 #define ZN_ANOMALY_LIMIT   5   /* standard deviations; what is above it is shown, and is an excursion */
 #define ZN_SCORE_NONE      INT32_MIN
@@ -4044,12 +4157,15 @@ struct zn_stacks_usage {
 };
 void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes the lock itself */
 
-/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_series): servers whose requests are counted. ---- */
+/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_by zn_server_is zn_server_series): servers whose
+ * requests are counted. ---- */
 
 /* The key of a route for the map `routes`; OTHER has none. */
 uint64_t zn_request_route_key(enum zn_request_route route);
 /* The server of an index, or NULL; its series of a route, or NULL: it had no such request. */
 const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index);
+const struct zn_server *zn_server_by_id(const struct zn_arena *a, uint32_t id);
+bool zn_server_is(const struct zn_arena *a, uint32_t tgid);
 const struct zn_request_series *zn_server_series(
 	const struct zn_arena *a, const struct zn_server *server, enum zn_request_route route);
 /* The histogram, or NULL: it has none. */
@@ -4063,6 +4179,78 @@ void zn_requests_init(struct zn_requests *r, struct zn_arena *a);
 /* A process that serves was found: it is watched from here on, if it is not already. */
 void zn_requests_found(void *requests, const struct zn_server *server);
 void zn_requests_tick(struct zn_requests *r, uint64_t now_ns);
+
+/* ---- model/latency.c (zn_latency_): requests of servers in steps of 5 s, and of the last half minute. ---- */
+
+/* What a server did in one step: durations by enum zn_request_duration, 0: there was none. */
+struct zn_latency_point {
+	float p50_ms[ZN_REQUEST_DURATIONS], p99_ms[ZN_REQUEST_DURATIONS];
+	float rate, errors; /* requests that ended, and those of them with 5xx, per second */
+	float in_flight;    /* at the end of the step */
+};
+#define ZN_LATENCY_SIGNALS 2
+/* What a route did in the last 30 s to a minute, as far as the server was known by then. */
+struct zn_latency_recent {
+	uint64_t ns, done[ZN_OUTCOME_COUNT], events;
+	struct zn_summary of[ZN_REQUEST_DURATIONS];
+};
+/* One mapping made at the start, of which only what is used becomes resident. */
+struct zn_latency;
+int zn_latency_open(struct zn_latency **l);
+void zn_latency_close(struct zn_latency *l);
+/* steps: zn_history_steps(). Call it after zn_history_tick(), with the same clock. */
+void zn_latency_tick(struct zn_latency *l, struct zn_arena *a, uint64_t steps, uint64_t now_ns);
+/* How many points there are of a server, and one of them: 0 ago is the newest. l may be NULL. */
+uint32_t zn_latency_points(const struct zn_latency *l, uint32_t server, uint32_t id);
+const struct zn_latency_point *zn_latency_point(const struct zn_latency *l, uint32_t server, uint32_t ago);
+/* By index into zn_arena.request_series. NULL: not known yet, also if l is NULL. */
+const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, uint32_t series, uint32_t id);
+/* How unusual the newest step of a server is, as zn_baselines_score(); signal below ZN_LATENCY_SIGNALS. l may be NULL. */
+int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
+const char *zn_latency_signal(uint32_t signal);
+
+/* ---- model/serving.c (zn_serving_): services: servers and engines that serve together. ---- */
+
+/* What the finder says belongs together. root: index of the outermost server; above, engine[].root: index and 1; 0: none. */
+struct zn_joined {
+	struct {
+		uint32_t id, root, above;
+	} server[ZN_SERVERS_MAX];
+	struct {
+		uint32_t id, root;
+	} engine[ZN_PROCS_MAX]; /* by row */
+};
+#define ZN_SERVING_MARKS 6
+struct zn_serving_mark {
+	uint64_t at_ns, done, open_ns, work[ZN_WORK_SLOTS];
+};
+struct zn_serving_view { /* of the service of the same index */
+	bool leaves;
+	bool per_request;  /* what follows is known: over the last minute, in thousandths */
+	uint64_t requests; /* that ended in it */
+	uint64_t work[ZN_WORK_COUNT];
+	uint32_t marks;
+	struct zn_serving_mark mark[ZN_SERVING_MARKS];
+	uint64_t slow_ns; /* when the tick ended in which these did, the slowest first */
+	uint32_t slow_count;
+	struct zn_slow_request slow[ZN_SLOWEST];
+};
+struct zn_servings {
+	struct zn_arena *arena;
+	uint32_t refused; /* the last server that got no service */
+	bool again;       /* something was locked: join them once more */
+	struct zn_serving_view view[ZN_SERVICES_MAX];
+};
+void zn_serving_init(struct zn_servings *v, struct zn_arena *a);
+void zn_serving_join(struct zn_servings *v, const struct zn_joined *j);
+void zn_serving_tick(struct zn_servings *v, uint64_t now_ns);
+/* The service of an index, its process that uses a GPU; NULL: there is none. */
+const struct zn_serving *zn_serving_at(const struct zn_arena *a, uint32_t index);
+const struct zn_proc *zn_serving_engine(const struct zn_arena *a, const struct zn_serving *s, uint32_t i);
+const char *zn_serving_work_key(enum zn_work work);
+/* Whether this kernel, and the options, let it be counted. */
+bool zn_serving_measured(const struct zn_agg *a, enum zn_work work);
+int zn_serving_work_decimals(enum zn_work work);
 
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
@@ -4436,16 +4624,7 @@ enum zn_outbound {
 #undef X
 		ZN_TO_COUNT
 };
-static inline const char *zn_outbound_label(enum zn_outbound to)
-{
-	static const char *const labels[] = {
-#define X(e, label) label,
-		ZN_OUTBOUNDS(X)
-#undef X
-	};
-
-	return labels[to];
-}
+const char *zn_outbound_label(enum zn_outbound to); /* of labels.c */
 /* What became of a request, and the label `result`: ok is 2xx; retried is no answer, no HTTP, or 408, 429, 5xx; refused is
  * another status: it is dropped, as it would be refused again; failed is dropped for newer ones after it was retried. */
 #define ZN_SENTS(X)                                                                                                    \
@@ -4459,16 +4638,7 @@ enum zn_sent {
 #undef X
 		ZN_SENT_COUNT
 };
-static inline const char *zn_sent_label(enum zn_sent s)
-{
-	static const char *const labels[] = {
-#define X(e, label) label,
-		ZN_SENTS(X)
-#undef X
-	};
-
-	return labels[s];
-}
+const char *zn_sent_label(enum zn_sent s); /* of labels.c */
 struct zn_destination_done {
 	uint64_t sent[ZN_SENT_COUNT];
 	uint64_t dropped; /* deliveries that were not taken: refused, or pushed out of the queue */
@@ -4596,7 +4766,6 @@ void zn_inquiry_close(struct zn_inquiry *q);
 /* ---- worker/sender.c (zn_sender_): a process of its own that makes connections, as the daemon itself may not. ----
  * */
 
-#define ZN_DESTINATIONS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
 struct zn_sender {
 	struct zn_worker worker;
 	unsigned destinations[ZN_TO_COUNT];     /* destinations of each kind */
@@ -5091,8 +5260,9 @@ static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
  * */
 
 struct zn_mappers {
-	int link_fd, query_fd; /* -1: this kernel has no such iterator (before 5.12) */
-	int own_fd;            /* over this process alone; -1: not before 6.1 */
+	int link_fd, query_fd;  /* -1: this kernel has no such iterator (before 5.12) */
+	int own_fd;             /* over this process alone; -1: not before 6.1 */
+	int peers_fd, asked_fd; /* over open files, and whose are looked at */
 };
 #define ZN_MAPPERS_MAX 64
 struct zn_mapper_list {
@@ -5112,6 +5282,11 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
+/* Whom processes are connected with over Unix sockets: asked() adds one of those that are looked at, or takes it out; peers()
+ * walks over all open files of the node, some 0.1 us each. */
+void zn_mappers_asked(const struct zn_mappers *m, uint32_t tgid, bool add);
+void zn_mappers_peers(
+	const struct zn_mappers *m, void (*visit)(void *to, const struct zn_service_edge *found), void *to);
 #endif
 
 /* ---- probe/system.c (zn_system_ zn_library_): which libraries are the system's own. ---- */
@@ -5280,6 +5455,7 @@ bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);
 /* Calls visit for each library that may be shown, with the lock held: be quick, and do no I/O. */
 void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to);
 struct zn_quota *zn_libraries_quota(struct zn_libraries *l);
+const struct zn_mappers *zn_libraries_mappers(const struct zn_libraries *l);
 
 #ifdef ZN_IN_probe
 #define ZN_QUIET_MS 20000 /* how long the end waits for processes that could hold up the kernel */
@@ -5425,25 +5601,35 @@ void zn_places_serve(
 	struct zn_places *s, uint64_t now_ns); /* on the finder's thread: looks at what was asked for of late */
 #endif
 
+/* ---- probe/members.c (zn_members_): which servers and processes that use a GPU are one service. ---- */
+
+struct zn_services;
+#ifdef ZN_IN_probe
+void zn_members_join(const struct zn_services *s, struct zn_joined *to);
+#endif
+
 /* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
 
 #define ZN_SERVICES_FOUND  64
 #define ZN_SERVICE_NAMES   4096  /* bytes of names of /proc at one time */
 #define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
 #define ZN_SERVICE_PARENTS 6
-struct zn_service_gpu { /* a tracked process, and what it is known by */
-	uint32_t id, pid, session;
+struct zn_service_member { /* a tracked process or a server, and what it is known by */
+	uint32_t id, pid, session, port, owner;
 	uint64_t pid_ns; /* of process ids; 0: the daemon's own */
 	struct zn_job_ref job;
 	uint32_t parent[ZN_SERVICE_PARENTS];
 };
+#define ZN_SERVICE_EDGES 1024
+#define ZN_SERVICE_PEERS 32 /* of one process */
 struct zn_service_socket {
 	uint64_t inode;
 	uint32_t port; /* 0: a Unix socket */
 };
 struct zn_services {
 	struct zn_probe *probe;
-	pthread_mutex_t *lock; /* over found[] and listens[] */
+	const struct zn_mappers *mappers;
+	pthread_mutex_t *lock; /* over found[], listens[] and joined */
 	struct zn_server found[ZN_SERVICES_FOUND];
 	uint32_t found_count;
 	uint32_t listens[ZN_SERVICES_FOUND], listens_count;
@@ -5453,12 +5639,20 @@ struct zn_services {
 	size_t at, have;
 	uint64_t swept_ns, own_namespace;
 	uint32_t gpu_count;
-	struct zn_service_gpu gpu[ZN_PROCS_MAX]; /* by row; id 0: none */
-	uint64_t network, read_ns;               /* whose sockets these are, and since when */
+	struct zn_service_member gpu[ZN_PROCS_MAX]; /* by row; id 0: none */
+	struct zn_service_member server[ZN_SERVERS_MAX];
+	uint32_t listed[ZN_SERVERS_MAX], server_count; /* those that there are */
+	struct zn_service_edge edge[ZN_SERVICE_EDGES]; /* who is at the other end of Unix sockets of gpu[] */
+	uint32_t edge_count, asked[ZN_PROCS_MAX];      /* whose sockets are looked at, by row */
+	uint64_t members;                              /* who there was when they were joined last, as a hash */
+	bool is_joined;                                /* joined has something new */
+	struct zn_joined joined;
+	uint64_t network, read_ns; /* whose sockets these are, and since when */
 	uint32_t socket_count;
 	struct zn_service_socket socket[ZN_SERVICE_SOCKETS];
 };
-void zn_services_init(struct zn_services *s, struct zn_probe *p, pthread_mutex_t *lock);
+void zn_services_init(
+	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock);
 void zn_services_close(struct zn_services *s);
 /* On the finder's thread: what processes were heard to listen, and a part of a look at all; not longer than until then. */
 void zn_services_run(struct zn_services *s, uint64_t until_ns);
@@ -5466,6 +5660,8 @@ bool zn_services_ended(uint32_t tgid); /* for zn_requests.ended */
 /* From any thread: a process listens; what was found since the last time. */
 void zn_services_listen(struct zn_services *s, uint32_t pid);
 void zn_services_take(struct zn_services *s, void (*found)(void *to, const struct zn_server *server), void *to);
+/* Who belongs together, if that has changed since the last time. */
+bool zn_services_joined(struct zn_services *s, struct zn_joined *to);
 
 /* ---- probe/holders.c (zn_holders_): which processes have a GPU open. ---- */
 
@@ -5528,8 +5724,7 @@ bool zn_find_by_events(const struct zn_find *f);
 
 /* ---- probe/python.c (zn_python_): finds CPython in a process, and reads what its functions are called. ---- */
 
-#define ZN_PYTHON_TEXT  512   /* characters of a name or a path */
-#define ZN_PYTHON_TABLE 65536 /* bytes of a function's table of lines */
+#define ZN_PYTHON_TEXT 512 /* characters of a name or a path */
 struct zn_python_layout;
 struct zn_python_process {
 	int memory; /* as zn_python_memory() opened it */
@@ -5700,7 +5895,6 @@ int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
 /* The spool, a folder that is root's alone beside the control socket (below /run, so that it goes with the jobs when
  * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that runs,
  * the message that it was started with, which stays until the job has ended. */
-#define ZN_SPOOL_NAME   "jobs.d"
 #define ZN_SPOOL_LEFT   "left-" /* then the time and the process id of who left it */
 #define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
 #define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
@@ -5712,7 +5906,8 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* job empty: the processes of none. episode: from 1 on. No job's id is so long that its report has such a name. */
 void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode);
 
-/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they are. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they
+ * are. ---- */
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16
@@ -5809,6 +6004,8 @@ struct zn_jobs {
 void zn_jobs_found(struct zn_jobs *j);
 /* The newest job of this id (and restart count, unless it is ZN_UNKNOWN); NULL: there is none. */
 struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart);
+uint32_t zn_jobs_newest(
+	struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX]);      /* of each id the newest, by slot: how many */
 struct zn_job *zn_jobs_of(struct zn_jobs *j, const struct zn_proc *p); /* NULL: of no job */
 struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag);
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p); /* "" of no job */
@@ -5863,11 +6060,6 @@ void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
  * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
  * user runs. */
 int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
-
-#ifdef ZN_IN_job
-/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
-void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid);
-#endif
 
 /* ---- job/io.c (zn_io_sum_ zn_io_sums_): file I/O by job and mount. ---- */
 
@@ -5971,10 +6163,8 @@ bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job,
 
 /* ---- job/suspicion.c (zn_suspicion_): jobs that seem to hang, and what NCCL's RAS service says of them. ---- */
 
-#define ZN_SUSPICIONS_MAX     16
-#define ZN_SUSPICION_NS       (5 * ZN_NS_PER_S)  /* that ranks wait before anybody is asked */
-#define ZN_SUSPICION_QUIET_NS (60 * ZN_NS_PER_S) /* without suspicion, after which the next one is another episode */
-#define ZN_SUSPICION_TEXT     448
+#define ZN_SUSPICIONS_MAX 16
+#define ZN_SUSPICION_TEXT 448
 enum zn_suspicion_state { ZN_SUSPICION_NONE, ZN_SUSPICION_RAISED, ZN_SUSPICION_ASKED, ZN_SUSPICION_OVER };
 struct zn_suspicion {
 	enum zn_suspicion_state state;
@@ -6270,6 +6460,9 @@ uint32_t zn_memory_hist(struct zn_memory_arena *p); /* a histogram that nobody h
 struct zn_proc *zn_memory_claim(
 	struct zn_memory_arena *p, uint32_t tgid, const char *comm); /* NULL: full, and counted */
 void zn_memory_exit(struct zn_memory_arena *p, struct zn_proc *proc);
+/* The requests of a server on a route; NULL: there is no room. */
+struct zn_request_series *zn_memory_series(
+	struct zn_memory_arena *p, struct zn_server *server, enum zn_request_route route);
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_memory_record(
 	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation operation, uint64_t ns, uint64_t bytes);
@@ -6285,6 +6478,15 @@ struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *
 #define ZN_SIM_JOB_RANKS     (ZN_SIM_RANKS / ZN_SIM_JOBS)
 #define ZN_SIM_STAGGER_MS    5      /* between what two ranks do */
 #define ZN_SIM_CHECKPOINT_MS 120000 /* from one checkpoint to the next */
+#define ZN_SIM_SERVERS       2
+#define ZN_SIM_REQUESTS      48
+/* A request under way; series NULL: none. */
+struct zn_sim_request {
+	struct zn_request_series *series;
+	uint32_t what, events; /* events: that are still to come */
+	bool fails, aborted;
+	uint64_t open_ns, wait_ns, since_ns; /* until the last event; what is waited for now, and for how long */
+};
 struct zn_sim {
 	struct zn_memory_arena memory; /* first */
 	uint64_t seed;
@@ -6306,6 +6508,12 @@ struct zn_sim {
 	uint64_t throttled_ns;              /* of the second job's control group */
 	struct zn_annotations *annotations; /* NULL: nobody is told what programs say of themselves */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
+	struct zn_server *server[ZN_SIM_SERVERS]; /* NULL: none */
+	struct zn_sim_request request[ZN_SIM_REQUESTS];
+	uint64_t server_state;                              /* of the random numbers for requests */
+	struct zn_stacks *stacks;                           /* NULL: nobody is told of Python */
+	uint32_t root[ZN_SIM_RANKS], root_id[ZN_SIM_RANKS]; /* root_id: zn_proc.id; 0: none */
+	uint64_t stack_state;
 };
 int zn_sim_open(struct zn_sim *s, uint64_t seed); /* MIXED */
 /* Before its first step. cycle_s 0: as long as the scenario needs for the built-in rules. */
@@ -6379,6 +6587,19 @@ void zn_sim_files_checkpoint(struct zn_sim *s, uint32_t rank);
 void zn_sim_files_node(struct zn_sim *s);
 void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 
+/* ---- sim/inference.c (zn_sim_servers_): inference servers of the simulated node. ---- */
+
+#ifdef ZN_IN_sim
+void zn_sim_servers_start(struct zn_sim *s);
+void zn_sim_servers_run(struct zn_sim *s); /* once a millisecond */
+#endif
+
+/* ---- sim/flames.c (zn_sim_stacks_): the Python stacks of simulated ranks. ---- */
+
+#ifdef ZN_IN_sim
+void zn_sim_stacks_run(struct zn_sim *s); /* once a millisecond: most of them do nothing */
+#endif
+
 /* ---- sim/jobs.c (zn_sim_job): jobs of the simulated node. ---- */
 
 void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* announces its jobs, there and from then on */
@@ -6396,7 +6617,8 @@ typedef void zn_metric_rows(struct zn_walk *w); /* yields all series of a metric
 struct zn_metric {
 	const char *name;
 	enum zn_metric_type type;
-	bool twin; /* a summary whose durations are a histogram too, by a name of its own */
+	bool twin;       /* a summary whose durations are a histogram too, by a name of its own */
+	uint8_t collect; /* enum zn_collect; 0: as its labels say */
 	const char *labels;
 	zn_metric_rows *emit;
 	const void *arg; /* of emit */
@@ -6414,6 +6636,7 @@ struct zn_walk {
 	struct zn_out digits;                           /* the numbers among its labels, in bytes */
 	char bytes[128];                                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
 	bool jobs_listed, jobs_summed, hashes_compared; /* what rows keep from one metric to the next is there */
+	bool brief;                                     /* figures that are 0 and may be left out are */
 };
 void zn_walk_init(
 	struct zn_walk *w, const struct zn_state *state, void (*visit)(void *to, const struct zn_sample *s), void *to);
@@ -6513,9 +6736,17 @@ struct zn_metric_job_gpu {
 zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_info, zn_metrics_job_processes,
 	zn_metrics_job_start, zn_metrics_job_ended, zn_metrics_job_progress_age, zn_metrics_job_stall_limit,
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
+	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
 	zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_ghosts, zn_metrics_job_memory, zn_metrics_job_pressure,
 	zn_metrics_job_efficiency;
+#endif
+
+/* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node. ---- */
+
+#ifdef ZN_IN_output
+/* The arg of counts is a struct zn_metric_counts. */
+zn_metric_rows zn_metrics_node_counts, zn_metrics_node_nccl_bytes;
 #endif
 
 /* ---- output/metrics_gpu.c (zn_metrics_gpu_): what metrics of GPUs yield. ---- */
@@ -6534,16 +6765,22 @@ zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_t
 zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 #endif
 
-/* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_): what metrics of servers and their requests yield. ---- */
+/* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_ zn_metrics_serving_): what metrics of servers and their requests yield. ---- */
 
 void zn_metrics_request_done(struct zn_walk *w);
 void zn_metrics_request_number(struct zn_walk *w);    /* arg: offset of a field of struct zn_request_series */
 void zn_metrics_request_durations(struct zn_walk *w); /* arg: enum zn_request_duration */
 void zn_metrics_request_seconds(struct zn_walk *w);
+void zn_metrics_request_anomalies(struct zn_walk *w);
 void zn_metrics_server_durations(struct zn_walk *w); /* arg: enum zn_server_duration */
 void zn_metrics_server_held(struct zn_walk *w);
 void zn_metrics_server_connections(struct zn_walk *w);
 void zn_metrics_server_info(struct zn_walk *w);
+void zn_metrics_serving_requests(struct zn_walk *w);
+void zn_metrics_serving_seconds(struct zn_walk *w);
+void zn_metrics_serving_stalls(struct zn_walk *w);
+void zn_metrics_serving_work(struct zn_walk *w);        /* arg: enum zn_work */
+void zn_metrics_serving_per_request(struct zn_walk *w); /* likewise */
 
 /* ---- output/metrics_self.c (zn_metrics_self_): what metrics of the daemon itself yield. ---- */
 
@@ -6575,21 +6812,46 @@ void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name); /* what a summar
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
 
+/* What may be collected: --series and collect[]. node: of the node and its GPUs. job: of jobs, without details. process: of
+ * processes. detail: what no dashboard, alert or rule of this project asks for, zeros, and both forms of durations. */
+#define ZN_COLLECTS(X) X(NODE, "node") X(JOB, "job") X(PROCESS, "process") X(DETAIL, "detail")
+enum zn_collect_bit {
+#define X(e, label) ZN_COLLECT_BIT_##e,
+	ZN_COLLECTS(X)
+#undef X
+		ZN_COLLECT_COUNT
+};
+enum zn_collect {
+#define X(e, label) ZN_COLLECT_##e = 1 << ZN_COLLECT_BIT_##e,
+	ZN_COLLECTS(X)
+#undef X
+		ZN_COLLECT_ALL = (1 << ZN_COLLECT_COUNT) - 1,
+	ZN_COLLECT_QUANTILES = 1 << ZN_COLLECT_COUNT, /* of a metric: its brief form is the summary, not the twin */
+};
+uint32_t zn_metrics_series(const struct zn_options *options); /* --series, as a set of the above; NULL: all */
+static inline bool zn_metrics_brief(uint32_t collect)
+{
+	return !(collect & (ZN_COLLECT_PROCESS | ZN_COLLECT_DETAIL));
+}
+/* Whether a metric belongs to the set; of one with a twin, which of the two are shown. */
+bool zn_metrics_collected(const struct zn_metric *m, uint32_t collect);
+bool zn_metrics_summary(const struct zn_metric *m, uint32_t collect);
+bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect);
+
 /* ---- output/metrics_text.c (zn_metrics_text): /metrics as text. ---- */
 
-void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics);
+/* collect: enum zn_collect; 0: as --series says. */
+void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics, uint32_t collect);
 
 /* ---- output/metrics_protobuf.c (zn_metrics_proto): /metrics in Protocol Buffers. ---- */
 
 /* Prometheus' MetricFamily messages (io.prometheus.client), each behind its length. A twin histogram has its classic
  * buckets and native ones. */
-void zn_metrics_proto(struct zn_out *o, const struct zn_state *state);
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *state, uint32_t collect);
 
 /* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
 
 #ifdef ZN_IN_output
-#define ZN_OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
-#define ZN_OTLP_SERIES_BITS 20         /* of one metric, at most */
 /* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
  * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
  * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
@@ -6635,17 +6897,22 @@ void zn_labels_json(struct zn_json *j, const struct zn_annotation_group *g, bool
 
 /* ---- output/pprof.c (zn_pprof_): what calls did by stack, as profiles and as folded lines. ---- */
 
-#define ZN_PPROF_SECONDS 3600 /* that may be asked for */
 bool zn_pprof_wants(
 	const struct zn_state *state, const struct zn_stacks_query *q, uint32_t root); /* stacks are locked */
 void zn_pprof_profile(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 void zn_pprof_folded(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
+
+/* ---- output/speedscope.c (zn_speedscope_): the same in the file format of speedscope. ---- */
+
+void zn_speedscope_json(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 
 /* ---- output/lines.c (zn_lines_): which lines of programs have most of a cause, as JSON. ---- */
 
 void zn_lines_json(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_query *q);
 /* The key `where` of a job of GET /why: its heaviest lines in words. job: empty: processes of none. */
 void zn_lines_where(struct zn_json *j, const struct zn_state *state, const char *job);
+/* The three heaviest lines of the i-th cause, for the job's report: an item of zn_json_list(). */
+bool zn_lines_item(struct zn_json *j, const struct zn_state *state, const struct zn_job *job, uint32_t i);
 
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
@@ -6704,10 +6971,12 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p);      /* an obje
  * is null in a report and not there in a snapshot. */
 void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struct zn_io_sum *f, bool rates);
 
-/* ---- output/requests_json.c (zn_server_json): servers and their requests, as JSON. ---- */
+/* ---- output/requests_json.c (zn_server_json zn_server_history): servers and their requests, as JSON. ---- */
 
 /* For zn_json_list(): the server of index i. job: only servers of this job; empty: all. */
 bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char *job, uint32_t i);
+/* The same of its last 15 minutes. */
+bool zn_server_history(struct zn_json *j, const struct zn_state *state, uint32_t i);
 
 /* ---- output/date.c (zn_date_): a moment as people and programs read it. ---- */
 
@@ -6873,6 +7142,7 @@ struct zn_state {
 	struct zn_walker *walker;                     /* NULL: likewise */
 	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
 	struct zn_history *history;                   /* NULL: none is kept (tests) */
+	const struct zn_latency *latency;             /* NULL: likewise */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
 	const struct zn_job_uses *uses;               /* NULL: none (tests) */
 	struct zn_writer *writer;                     /* NULL: none */
@@ -6889,6 +7159,7 @@ struct zn_state {
 	const struct zn_checkpoints *checkpoints;     /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */
 	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
+	const struct zn_servings *servings;           /* NULL: none (tests) */
 	struct zn_annotations *annotations;           /* NULL: none (tests) */
 	struct zn_io_sums *io_sums;                   /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
@@ -6989,6 +7260,9 @@ struct zn_filter {
 int zn_filter_read(struct zn_filter *f, struct zn_str query, bool interval, char why[ZN_TEXT_MAX]);
 /* The same of ?pid=&job=&seconds=&cause=. */
 int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN_TEXT_MAX]);
+/* Which metrics are asked for, by collect[], as of enum zn_collect; 0: as --series says. Other parameters are nobody's
+ * business, but those that look like it. */
+int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_MAX]);
 
 /* ---- serve/buffer.c (zn_buffer_): the buffers that answers are rendered into. ---- */
 
@@ -7021,7 +7295,6 @@ void zn_buffer_put(struct zn_buffer *b);
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
 #define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX)
 #define ZN_WRITE_PER_TURN (1 << 20)
-#define ZN_REQUEST_COST   (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
 
 struct zn_conn;
 struct zn_listener;
@@ -7079,13 +7352,10 @@ struct zn_conn {
 
 #ifdef ZN_IN_serve
 /* Time limits in seconds. All are looked at once a tick, and where ticks are further apart, this often: */
-#define ZN_LIMITS_MS   1000
-#define ZN_HEAD_S      10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
-#define ZN_IDLE_S      75 /* between two requests; longer than a usual scrape interval */
-#define ZN_PROGRESS_S  10 /* without a byte taken by the client */
-#define ZN_ANSWER_S    30 /* for a whole answer */
-#define ZN_DRAIN_S     2  /* for the client to close after our last byte; what it sends meanwhile is thrown away: */
-#define ZN_DRAIN_BYTES (64 << 10) /* at most */
+#define ZN_LIMITS_MS 1000
+#define ZN_HEAD_S    10 /* for a whole request head; the same again for its body, which is thrown away: 408 */
+#define ZN_ANSWER_S  30 /* for a whole answer */
+#define ZN_DRAIN_S   2  /* for the client to close after our last byte; what it sends meanwhile is thrown away */
 /* Sends the first len bytes of out, then body (NULL: none), whose reference passes to the connection. */
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body);
 void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
@@ -7116,12 +7386,9 @@ void zn_listen_close(struct zn_serve *s);
 
 /* ---- serve/push.c (zn_push_): the WebSocket side of a connection. ---- */
 
-#define ZN_VARIANTS_MAX     16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
-#define ZN_PUSH_FRAME_S     30 /* to take one frame; then it is closed, with 1013 between two frames */
-#define ZN_PUSH_PING_S      25 /* of silence: a ping */
-#define ZN_PUSH_SILENCE_S   60 /* closed */
-#define ZN_PUSH_PACE_MS     50 /* how often those with an interval of their own are looked at */
-#define ZN_PUSH_MESSAGE_MAX 65536
+#define ZN_VARIANTS_MAX 16 /* different snapshots that WebSocket clients may ask for at one time; one is for all */
+#define ZN_PUSH_FRAME_S 30 /* to take one frame; then it is closed, with 1013 between two frames */
+#define ZN_PUSH_PING_S  25 /* of silence: a ping */
 
 /* A snapshot as some WebSocket clients want it; those who want the same share it. */
 struct zn_variant {
@@ -7161,6 +7428,7 @@ struct zn_request_key {
 	enum zn_format format;
 	struct zn_filter filter;
 	struct zn_stacks_query stacks;
+	uint32_t collect;
 };
 struct zn_route {
 	const char *path;
@@ -7217,7 +7485,6 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_stat
 void zn_serve_close(struct zn_serve *s);                   /* before the loop is closed */
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws); /* as bound, of the first address */
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns);   /* renders the snapshot and pushes it; time limits */
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns); /* time limits alone */
 
 /* ---- serve/control_verbs.c (zn_control_act): what is asked for on the control socket. ---- */
 
@@ -7306,11 +7573,11 @@ struct zn_client {
 	bool refused;         /* it was an answer of a daemon that says no */
 	char why[128];        /* of the last failure */
 };
-/* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
-bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer);
-/* The arguments that all client verbs take: [URL] [--token-file FILE]. */
+/* The arguments that all client verbs take: [URL] [--token-file FILE], and those that are about a job: [JOB | PID]. */
 struct zn_client_args {
 	const char *verb, *usage;
+	bool of_job;
+	const char *wanted;     /* a job or a process; NULL: all */
 	const char *url;        /* NULL: this node */
 	const char *token_file; /* NULL: that of ZERNEL_TOKEN_FILE, if it is set */
 };
@@ -7687,6 +7954,8 @@ struct zn_daemon {
 	struct zn_causes causes;
 	struct zn_suspicions suspicions;
 	struct zn_requests requests;
+	struct zn_servings servings;
+	struct zn_joined joined;
 	struct zn_annotations annotations;
 	struct zn_alerts alerts;
 	struct zn_jobs jobs;
@@ -7703,6 +7972,7 @@ struct zn_daemon {
 	const char *folder[ZN_DIRECTORY_COUNT]; /* of the writer */
 	struct zn_control *control;
 	struct zn_history *history;
+	struct zn_latency *latency;
 	struct zn_baselines *baselines;
 	struct zn_serve serve;
 	struct zn_state state;

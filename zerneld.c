@@ -202,6 +202,7 @@ static void view_open(struct zn_daemon *d)
 	d->stopped.proc = d->causes.proc = d->ranks.proc;
 	d->causes.stopped = &d->stopped;
 	state->causes = &d->causes;
+	state->servings = &d->servings;
 	zn_startup_init(&d->startup, &d->agg, zn_now_ns());
 	d->causes.startup = &d->startup;
 	zn_checkpoints_init(&d->checkpoints, &d->agg);
@@ -267,6 +268,7 @@ static int live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	zn_agg_init(&d->agg, &d->probe.arena);
 	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
 	zn_requests_init(&d->requests, &d->probe.arena);
+	zn_serving_init(&d->servings, &d->probe.arena);
 	d->requests.ended = zn_services_ended;
 	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
 	d->state.probe = &d->probe;
@@ -312,12 +314,17 @@ static int sim_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 		zn_sim_scenario(&d->sim, d->options.simulate_scenario, d->options.simulate_cycle_s);
 		zn_agg_init(&d->agg, &d->sim.memory.arena);
 		zn_requests_init(&d->requests, &d->sim.memory.arena);
+		zn_serving_init(&d->servings, &d->sim.memory.arena);
 		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
 		d->sim.ooms = &d->ooms;
 		d->sim_step.ready = on_sim_step;
-		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
+		if (d->options.stacks)
+			err = zn_stacks_open(&d->stacks);
+		d->state.stacks = d->sim.stacks = d->stacks;
 	}
+	if (!err)
+		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
 	if (!err)
 		err = zn_sandbox_capabilities(false);
 	if (!err)
@@ -344,10 +351,13 @@ static int history_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 
 	if (!err)
 		err = zn_baselines_open(&d->baselines);
+	if (!err)
+		err = zn_latency_open(&d->latency);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot get memory for the history: %s", strerror(-err));
 	d->state.history = d->history;
 	d->state.baselines = d->baselines;
+	d->state.latency = d->latency;
 	return err;
 }
 
@@ -534,6 +544,7 @@ static void daemon_close(struct zn_daemon *d)
 	zn_loop_forget(&d->loop, &d->signals);
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
+	zn_latency_close(d->latency);
 	zn_baselines_close(d->baselines);
 	zn_writer_close(&d->writer);
 	zn_sender_close(&d->sender);

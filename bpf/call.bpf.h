@@ -6,20 +6,41 @@
 #ifndef ZN_CALL_BPF_H
 #define ZN_CALL_BPF_H
 
-/* Drops frames that were left without a return (longjmp, an exception, a return probe that was not there yet): they
- * lie below the live stack pointer, or on it when the same function is entered again. */
-static __always_inline __u32 zn_frames_live(struct zn_thread *t, __u64 sp, __u32 entered)
+/* The call that a thread is in, if it is in one: depth is not 0. */
+static __always_inline struct zn_frame *zn_frame_top(struct zn_thread *t, __u32 depth)
 {
-	__u32 depth = t->depth;
+	return &t->frame[(depth - 1) & (ZN_FRAMES - 1)];
+}
+
+/* A frame that was left without a return (longjmp, an exception, a return probe that was not there yet) lies below the
+ * live stack pointer, or on it when the same function is entered again. */
+static __always_inline bool zn_frame_left(const struct zn_frame *top, __u64 sp, __u32 entered)
+{
+	return top->sp < sp || (top->sp == sp && top->cookie == entered);
+}
+
+static __noinline __u32 zn_frames_drop(struct zn_thread *t, __u64 sp, __u32 entered)
+{
+	__u32 depth = t ? t->depth : 0;
 
 	for (int i = 0; i < ZN_FRAMES; i++) {
-		struct zn_frame *top = &t->frame[(depth - 1) & (ZN_FRAMES - 1)];
-
-		if (depth == 0 || top->sp > sp || (top->sp == sp && top->cookie != entered))
+		if (!t || depth == 0 || !zn_frame_left(zn_frame_top(t, depth), sp, entered))
 			break;
 		depth--;
 		zn_lost(ZN_LOST_INFLIGHT);
 	}
+	if (t)
+		t->depth = depth;
+	return depth;
+}
+
+/* How many calls the thread is in, without those that were left. */
+static __always_inline __u32 zn_frames_live(struct zn_thread *t, __u64 sp, __u32 entered)
+{
+	__u32 depth = t->depth;
+
+	if (ZN_RARE(depth && zn_frame_left(zn_frame_top(t, depth), sp, entered)))
+		depth = zn_frames_drop(t, sp, entered);
 	return depth;
 }
 
@@ -30,7 +51,7 @@ static __always_inline struct zn_frame *zn_frame_open(struct zn_thread *t, struc
 	__u32 depth = zn_frames_live(t, sp, cookie);
 	struct zn_frame *f;
 
-	if (depth >= ZN_FRAMES) {
+	if (ZN_RARE(depth >= ZN_FRAMES)) {
 		t->depth = ZN_FRAMES;
 		zn_lost(ZN_LOST_INFLIGHT);
 		return NULL;
@@ -99,17 +120,30 @@ static __always_inline void zn_hist_record(struct zn_hist *h, __u64 ns)
 
 /* Records as any call does, into the histogram that is never handed out, so that the cost measured is the whole
  * cost. */
-static __always_inline void zn_calibrate(struct zn_call *c)
+static __noinline int zn_calibrate(__u64 ns)
 {
-	__u64 ns = c->end_ns - c->frame->start_ns;
 	__u32 at, none = 0;
 	struct zn_hist *h = bpf_map_lookup_elem(&hists, &none);
 
 	if (!h || shared.calib_count >= ZN_CALIB_MAX)
-		return;
+		return 0;
 	zn_hist_record(h, ns);
 	at = shared.calib_count++;
 	shared.calib_ns[at & (ZN_CALIB_MAX - 1)] = ns;
+	return 0;
+}
+
+/* A call of no process that is known: the daemon's own, or of one whose row was given back. */
+static __always_inline void zn_call_astray(struct zn_thread *t, __u32 cookie, __u64 ns)
+{
+	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CALIBRATE) {
+		zn_calibrate(ns);
+		return;
+	}
+	if (t->row == ZN_ROW_NONE)
+		return;
+	zn_lost(ZN_LOST_THREAD);
+	zn_thread_forget(t, (__u32)bpf_get_current_pid_tgid());
 }
 
 /* A histogram for this owner; 0: he has his share, or none is free. */
@@ -147,13 +181,13 @@ __noinline __u32 zn_hist_give(__u32 index, __u32 owner)
 static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int family)
 {
 	__u32 first = ZN_COOKIE_FIRST(c->frame->cookie);
-	__u64 cost = shared.cost_ns[first];
+	__u64 nested = c->frame->nested_ns;
 
-	c->ns = zn_minus(c->end_ns - c->frame->start_ns, shared.bias_ns[first] + c->frame->nested_ns);
-	if (depth)
-		c->thread->frame[(depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost + c->frame->nested_ns;
-	else if (c->thread->group_depth)
-		c->thread->group_nested_ns += cost + c->frame->nested_ns;
+	c->ns = zn_minus(c->end_ns - c->frame->start_ns, shared.bias_ns[first] + nested);
+	if (ZN_RARE(depth))
+		zn_frame_top(c->thread, depth)->nested_ns += shared.cost_ns[first] + nested;
+	else if (ZN_RARE(c->thread->group_depth))
+		c->thread->group_nested_ns += shared.cost_ns[first] + nested;
 	ZN_ADD(c->proc->count[ZN_C_HIT(family, first)], 1);
 }
 
@@ -174,36 +208,26 @@ static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p,
  * it began before the probe was there, or is nobody's. */
 static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ctx, int family)
 {
-	__u64 id, sp = ZN_SP_RETURN(ctx);
-	__u32 tid, depth, cookie;
+	__u64 sp = ZN_SP_RETURN(ctx);
+	__u32 depth, cookie;
 
 	c->end_ns = bpf_ktime_get_ns();
 	c->allocated = 0;
-	id = bpf_get_current_pid_tgid();
-	tid = id;
-	c->thread = zn_thread_find(tid);
-	if (!c->thread)
+	c->thread = zn_thread_returning(ctx);
+	if (ZN_RARE(!c->thread))
 		return false;
 	depth = zn_frames_live(c->thread, sp, 0);
-	c->thread->depth = depth;
-	if (depth == 0)
+	if (ZN_RARE(depth == 0))
 		return false;
 	depth--;
 	c->frame = &c->thread->frame[depth & (ZN_FRAMES - 1)];
 	cookie = c->frame->cookie;
-	if (c->frame->sp != sp || ZN_COOKIE_FAMILY(cookie) != family)
+	if (ZN_RARE(c->frame->sp != sp || ZN_COOKIE_FAMILY(cookie) != family))
 		return false;
 	c->thread->depth = depth;
-	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CALIBRATE) {
-		zn_calibrate(c);
-		return false;
-	}
-	if (c->thread->row == ZN_ROW_NONE)
-		return false;
 	c->proc = zn_proc_of(c->thread);
-	if (!c->proc || c->proc->tgid != id >> 32) { /* an earlier thread's of this id, whose end was missed */
-		zn_lost(ZN_LOST_THREAD);
-		zn_thread_forget(c->thread, tid);
+	if (ZN_RARE(!c->proc)) {
+		zn_call_astray(c->thread, cookie, c->end_ns - c->frame->start_ns);
 		return false;
 	}
 	c->result = ZN_RESULT(ctx);

@@ -33,17 +33,19 @@ static __always_inline bool launch_stream(struct pt_regs *ctx, __u32 shape, __u6
 	return zn_read_user(to, sizeof(*to), shape == ZN_S_LAUNCH ? ninth : config + 32); /* CUlaunchConfig.hStream */
 }
 
-/* A launch on a capturing stream is recorded into a graph, not run. The flag waits in arg[0] for the return. */
+/* A launch on a capturing stream is recorded into a graph, not run. The flag waits in arg[0] for the return. Nobody's
+ * stream is captured, most of the time. */
 static __always_inline void launch_entry(struct zn_frame *f, struct zn_thread *t, struct pt_regs *ctx, __u32 shape)
 {
-	struct zn_proc *p = zn_proc_of(t);
 	struct zn_ctx_key key;
+	struct zn_proc *p;
 	__u64 stream;
 
 	f->arg[0] = 0;
-	if (!p || p->count[ZN_C_CAPTURES] == 0)
+	if (ZN_USUAL(!shared.quota[ZN_QUOTA_STREAM].used))
 		return;
-	if (!launch_stream(ctx, shape, &stream))
+	p = zn_proc_of(t);
+	if (!p || p->count[ZN_C_CAPTURES] == 0 || !launch_stream(ctx, shape, &stream))
 		return;
 	stream_key(&key, t, stream);
 	f->arg[0] = bpf_map_lookup_elem(&streams, &key) != NULL;
@@ -328,22 +330,25 @@ int cuda_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread(true);
+	struct zn_thread *t = zn_thread(ctx, true);
 	struct zn_frame *f;
 
-	if (!t)
+	if (ZN_RARE(!t))
 		return zn_nothing(ctx);
 	zn_launching(t);
-	if (is_once(shape)) {
+	if (ZN_RARE(is_once(shape))) {
 		count_once(ctx, t, cookie);
 		return 0;
 	}
 	f = zn_frame_open(t, ctx, cookie);
-	if (!f)
+	if (ZN_RARE(!f))
 		return 0;
-	if (is_launch(shape))
+	if (ZN_USUAL(is_launch(shape))) {
 		launch_entry(f, t, ctx, shape);
-	else if (shape != ZN_S_SYNC)
+		zn_frame_start(f);
+		return 0;
+	}
+	if (shape != ZN_S_SYNC)
 		rare_entry(f, ctx, cookie);
 	zn_frame_start(f);
 	if (waits_for_gpu(shape))
@@ -369,14 +374,15 @@ int cuda_return(struct pt_regs *ctx)
 {
 	struct zn_call c;
 
-	if (!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE))
+	if (ZN_RARE(!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE)))
 		return zn_nothing(ctx);
+	if (ZN_USUAL(is_launch(c.shape))) {
+		launch_return(&c);
+		return ZN_RARE(c.proc->calls & ZN_HAS_PYTHON) ? stack_return(ctx, &c) : 0;
+	}
 	if (waits_for_gpu(c.shape))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	switch (c.shape) {
-	case ZN_S_LAUNCH:
-	case ZN_S_HIP_LAUNCH:
-	case ZN_S_LAUNCH_EX:
 	case ZN_S_GRAPH_LAUNCH: launch_return(&c); break;
 	case ZN_S_CAPTURE_BEGIN: capture_return(&c, true); break;
 	case ZN_S_CAPTURE_END: capture_return(&c, false); break;

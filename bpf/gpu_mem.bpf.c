@@ -356,7 +356,7 @@ SEC("uprobe")
 int gpu_mem_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct zn_thread *t = zn_thread(false);
+	struct zn_thread *t = zn_thread(ctx, false);
 	struct zn_frame *f;
 
 	if (!t)

@@ -286,14 +286,22 @@ struct io_uring_task {
 	struct task_struct *task;
 };
 /* sockets */
+struct upid {
+	int nr;
+};
+struct pid {
+	struct upid numbers[1]; /* as the host has it */
+};
 struct sock_common {
 	unsigned short skc_family;
 	__u16 skc_num;
+	volatile unsigned char skc_state;
 };
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
 	__u16 sk_type;
+	struct pid *sk_peer_pid;
 };
 struct inet_connection_sock {
 	struct {

@@ -2,7 +2,8 @@
 /*
  * Which processes map a file, whatever its name and whichever overlay or mount namespace it is seen through: an
  * iterator over all memory areas of all processes (5.12), run by the daemon's reading. It also tells of each process
- * that maps a file of FUSE, whose pages come only when a process of its user answers.
+ * that maps a file of FUSE, whose pages come only when a process of its user answers. A second iterator tells whom some
+ * processes are connected with over Unix sockets.
  */
 #include <stdbool.h>
 #include "kernel.h"
@@ -44,6 +45,50 @@ static __always_inline __u32 flags_of(struct super_block *sb)
 	__u32 flags = is_fuse(BPF_CORE_READ(sb, s_type, name)) ? ZN_MAPPING_FUSE : 0;
 
 	return above ? flags | ZN_MAPPING_USER_NS : flags;
+}
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd __attribute__((aligned(8)));
+	struct file *file;
+};
+
+/* Processes whose sockets are looked at. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ZN_PROCS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u32);
+} asked SEC(".maps");
+
+#define UNIX        1
+#define ESTABLISHED 1
+
+SEC("iter/task_file")
+int socket_visit(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct zn_service_edge edge = {};
+	struct file *file = ctx->file;
+	struct socket *socket;
+	struct sock *sk;
+
+	if (!task || !file)
+		return 0;
+	edge.pid = task->tgid;
+	if (!bpf_map_lookup_elem(&asked, &edge.pid))
+		return 0;
+	socket = bpf_sock_from_file(file);
+	sk = socket ? BPF_CORE_READ(socket, sk) : NULL;
+	if (!sk || BPF_CORE_READ(sk, __sk_common.skc_family) != UNIX ||
+		BPF_CORE_READ(sk, __sk_common.skc_state) != ESTABLISHED)
+		return 0;
+	edge.peer = BPF_CORE_READ(sk, sk_peer_pid, numbers[0].nr);
+	if (edge.peer && edge.peer != edge.pid)
+		bpf_seq_write(ctx->meta->seq, &edge, sizeof(edge));
+	return 0;
 }
 
 SEC("iter/task_vma")

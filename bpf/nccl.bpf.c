@@ -559,7 +559,7 @@ int nccl_entry(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread(waits_for_ranks(shape));
+	struct zn_thread *t = zn_thread(ctx, waits_for_ranks(shape));
 	struct zn_frame *f = t ? zn_frame_push(t, ctx, cookie) : NULL;
 
 	if (!f)

@@ -186,6 +186,8 @@ static __always_inline void scratch_give(struct zn_request_scratch *s)
 	__sync_lock_test_and_set(&s->busy, 0);
 }
 
+#include "service.bpf.h"
+
 /* ---- what is counted ---- */
 
 static __always_inline struct zn_server *server_of(const struct zn_request *c)
@@ -308,16 +310,20 @@ static __always_inline void request_finish(struct zn_request *c, enum zn_request
 	ZN_ADD(s->open_ns, ns);
 	if (code != ZN_OUTCOME_ABORTED)
 		duration_add(&s->hist[ZN_REQUEST_WHOLE], s->owner, ns);
+	share_end(c, (s->route & 0xffff) | code << 16, at);
 }
 
 /* How long the last bytes lay in the socket. */
-static __always_inline void unread_add(struct zn_server *server, struct sock *sk)
+static __always_inline __u64 unread_add(struct zn_server *server, struct sock *sk)
 {
 	__u32 since = BPF_CORE_READ((struct tcp_sock *)sk, inet_conn.icsk_ack.lrcvtime);
 	__u32 ticks = (__u32)bpf_jiffies64() - since;
+	__u64 ns = (__u64)ticks * shared.jiffy_ns;
 
-	if (ticks < 1u << 20)
-		duration_add(&server->hist[ZN_SERVER_UNREAD], server->owner, (__u64)ticks * shared.jiffy_ns);
+	if (ticks >= 1u << 20)
+		return 0;
+	duration_add(&server->hist[ZN_SERVER_UNREAD], server->owner, ns);
+	return ns;
 }
 
 static __always_inline void request_begin(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
@@ -330,8 +336,11 @@ static __always_inline void request_begin(struct zn_request *c, struct zn_server
 		return;
 	ZN_ADD(s->in_flight, 1);
 	c->series = index;
-	if (!c->is_unix)
-		unread_add(server, sk);
+	c->held = 0;
+	c->unread_ns = c->is_unix ? 0 : unread_add(server, sk);
+	ZN_ADD(server->begun, 1);
+	if (!is_nested(c, server))
+		share_begin(c, server->service_at, now);
 }
 
 static __always_inline void event_count(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
@@ -349,8 +358,15 @@ static __always_inline void event_count(struct zn_request *c, struct zn_server *
 		duration_add(&s->hist[ZN_REQUEST_FIRST], s->owner, zn_minus(now, c->read_ns));
 	else if (now - before >= SAME_STEP_NS)
 		duration_add(&s->hist[ZN_REQUEST_GAP], s->owner, now - before);
-	if (!c->is_unix && BPF_CORE_READ(tcp, write_seq) != BPF_CORE_READ(tcp, snd_nxt))
-		ZN_ADD(server->held[before ? 1 : 0], 1);
+	if (!before)
+		c->first_event_ns = now;
+	else
+		share_refresh(c, now);
+	if (c->is_unix || BPF_CORE_READ(tcp, write_seq) == BPF_CORE_READ(tcp, snd_nxt))
+		return;
+	ZN_ADD(server->held[before ? 1 : 0], 1);
+	if (c->held < 0xffff)
+		c->held++;
 }
 
 static __always_inline void protocol_count(const struct zn_request *c, struct zn_server *server)
@@ -404,6 +420,7 @@ static __always_inline void received_bytes(
 		__builtin_memset(&s->fresh, 0, sizeof(s->fresh));
 		s->fresh.is_unix = kind_of(sk) == IS_UNIX;
 		s->fresh.owner = server->owner;
+		s->fresh.nested = s->fresh.is_unix && is_asked_by_service(sk, server);
 	}
 	to->server = at;
 	effects = zn_http1_received(to, s, now);

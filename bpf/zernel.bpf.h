@@ -36,6 +36,10 @@ const struct zn_sched_entry zero_sched_entry = {};
 
 #define ZN_ADD(at, n) ((void)__sync_fetch_and_add(&(at), (n)))
 
+/* What nearly every call takes: the compiler keeps it together, and all else out of its way. */
+#define ZN_USUAL(condition) __builtin_expect(!!(condition), 1)
+#define ZN_RARE(condition)  __builtin_expect(!!(condition), 0)
+
 static __always_inline bool zn_is_on(enum zn_family f)
 {
 	return shared.families >> f & 1;
@@ -189,7 +193,7 @@ static __always_inline struct zn_thread *zn_thread_find(__u32 tid)
 {
 	struct zn_thread *t = zn_thread_cached(tid);
 
-	return t && t->tid == tid ? t : bpf_map_lookup_elem(&threads, &tid);
+	return ZN_USUAL(t && t->tid == tid) ? t : bpf_map_lookup_elem(&threads, &tid);
 }
 
 /* An entry keeps the last one's stacks, so what says that they are empty is set here. */
@@ -201,6 +205,7 @@ static __always_inline struct zn_thread *zn_thread_new(__u32 tid)
 		t->depth = t->ctx_depth = t->group_depth = 0;
 		t->group_start_ns = t->group_nested_ns = 0;
 		t->state_at = 0;
+		t->stack = 0;
 		return t;
 	}
 	if (bpf_map_update_elem(&threads, &tid, &zero_thread, BPF_ANY))
@@ -254,16 +259,8 @@ static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid, __u32
 	t->held = held;
 	t->owner = p ? p->owner : 0;
 	t->id = p ? p->id : 0;
+	t->tgid = tgid;
 	return t;
-}
-
-static __always_inline struct zn_thread *zn_thread(bool launches)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tid = id;
-	struct zn_thread *t = zn_thread_find(tid);
-
-	return t ? t : zn_thread_claim(tid, id >> 32, launches);
 }
 
 static __always_inline void zn_thread_forget(struct zn_thread *t, __u32 tid)
@@ -271,12 +268,77 @@ static __always_inline void zn_thread_forget(struct zn_thread *t, __u32 tid)
 	__u32 owner = t->owner, held = t->held;
 	bool own;
 
+	t->stack = 0;
 	if (t->tid == tid)
 		own = __sync_val_compare_and_swap(&t->tid, tid, 0) == tid;
 	else
 		own = bpf_map_delete_elem(&threads, &tid) == 0;
 	if (own)
 		zn_thread_give(owner, held);
+}
+
+/* An earlier thread of this id, whose end was missed, gives its entry to the one that has the id now. */
+static __noinline struct zn_thread *zn_thread_replace(struct zn_thread *t, __u32 tid, __u32 tgid, __u32 launches)
+{
+	if (t) {
+		zn_lost(ZN_LOST_THREAD);
+		zn_thread_forget(t, tid);
+	}
+	return zn_thread_claim(tid, tgid, launches);
+}
+
+/*
+ * A number that a thread has for as long as it lives, and no other one beside it: where its registers lie, on its kernel
+ * stack. To have it costs nothing, while the kernel takes some 10 ns to tell the id of a thread. The next thread may
+ * have the same stack, so it says which thread is meant only where a call returns whose entry was seen: that has
+ * written it down, and knew the id.
+ */
+static __always_inline __u64 zn_stack_of(struct pt_regs *ctx)
+{
+	__u64 at = (__u64)ctx;
+
+	asm volatile("%0 -= %1" : "+r"(at) : "r"(&shared)); /* of two addresses the verifier allows the difference */
+	return at;
+}
+
+#define ZN_STACK_BITS       14 /* of an address within a kernel stack */
+#define ZN_STACK_AT(number) ((number) >> ZN_STACK_BITS & (ZN_THREAD_CACHE - 1))
+
+/* Of two threads whose stacks are at one place of the table, the one that comes first loses it; then its id says who it is.
+ * So it is with a thread that is not in the cache, too. */
+static __noinline int zn_stack_note(struct zn_thread *t, __u32 tid, __u64 number)
+{
+	if (!t || t->tid != tid)
+		return 0;
+	t->stack = number;
+	shared.stack_thread[ZN_STACK_AT(number)] = tid & (ZN_THREAD_CACHE - 1);
+	return 0;
+}
+
+/* The thread that enters a function. NULL: there is no room for it, which was counted. */
+static __always_inline struct zn_thread *zn_thread(struct pt_regs *ctx, bool launches)
+{
+	__u64 id = bpf_get_current_pid_tgid(), number = zn_stack_of(ctx);
+	__u32 tid = id, tgid = id >> 32;
+	struct zn_thread *t = zn_thread_find(tid);
+
+	if (ZN_RARE(!t || t->tgid != tgid)) {
+		t = zn_thread_replace(t, tid, tgid, launches);
+		if (!t)
+			return NULL;
+	}
+	if (ZN_RARE(t->stack != number))
+		zn_stack_note(t, tid, number);
+	return t;
+}
+
+/* The thread that returns from one. */
+static __always_inline struct zn_thread *zn_thread_returning(struct pt_regs *ctx)
+{
+	__u64 number = zn_stack_of(ctx);
+	struct zn_thread *t = zn_thread_cached(shared.stack_thread[ZN_STACK_AT(number)]);
+
+	return ZN_USUAL(t && t->stack == number) ? t : zn_thread_find((__u32)bpf_get_current_pid_tgid());
 }
 
 /* The process of a thread, or NULL for the daemon's own threads and for a row that has been given back since. */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "zernel.h"
+#include "no_cgroups.h"
+#include "no_libraries.h"
 
 const char zn_version[] = "1.2-test", zn_commit[] = "abc\"1\\";
 bool zn_ready;
@@ -23,29 +25,6 @@ uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 	(void)p;
 	*name = i ? "others" : "cuda_entry";
 	return i ? 0 : 1500000000;
-}
-
-struct zn_libraries *zn_find_libraries(struct zn_find *f)
-{
-	(void)f;
-	return NULL;
-}
-
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
-{
-	(void)l, (void)to;
-	return false;
-}
-
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
-{
-	(void)l, (void)visit, (void)to;
-}
-
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
-{
-	(void)a, (void)slot, (void)path, (void)why;
-	return -1;
 }
 
 static struct zn_sim sim;
@@ -104,7 +83,7 @@ int main(int argc, char **argv)
 	if (argc != 3 || simulate())
 		return 2;
 	zn_state_refresh(&view);
-	zn_metrics_text(&o, &view, false);
+	zn_metrics_text(&o, &view, false, 0);
 	write_file(argv[1], "metrics", &o);
 	for (;;) {
 		o = (struct zn_out){.at = bytes, .cap = strtoul(argv[2], NULL, 10)};

@@ -99,6 +99,7 @@ beside day 900 "$tests/scenario_test" day
 await_others
 beside fleet_nodes 900 "$python" tests/fleet/run.py nodes_of_a_job # which mostly waits
 run page_test 900 node tests/web/page.test.mjs
+run readers_test 200 node tests/web/readers.test.mjs
 run fleet 1200 "$python" tests/fleet/run.py '!nodes_of_a_job'
 await_others
 run load 900 "$python" tests/load/run.py

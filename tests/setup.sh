@@ -28,6 +28,7 @@ protoc                                              protobuf-compiler
 /usr/lib/python3/dist-packages/uvloop               python3-uvloop
 /usr/lib/python3/dist-packages/aiohttp              python3-aiohttp
 /usr/lib/python3/dist-packages/hypercorn            python3-hypercorn
+/usr/lib/python3/dist-packages/zmq                  python3-zmq
 go                                                  golang-go
 promtool                                            prometheus
 prometheus                                          prometheus

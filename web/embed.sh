@@ -23,7 +23,7 @@ array() { # NAME FILE
 }
 
 # The modules as one script: each uses what those before it have, and all names are told apart.
-modules="shared charts history alerts ranks timeline ras why glance gpus processes signals jobs io probes main"
+modules="shared charts history alerts ranks timeline ras why glance gpus processes latency flame signals jobs io probes main"
 script() {
 	echo '"use strict";'
 	for module in $modules; do

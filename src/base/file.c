@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* file.c: small files, read whole or by lines. */
+/* file.c: small files, read whole or by lines; the names in a directory. */
+#include <dirent.h> /* struct dirent64 */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -72,6 +74,21 @@ void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *
 	}
 	if (fd >= 0)
 		close(fd);
+}
+
+void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to)
+{
+	char buffer[4096] __attribute__((aligned(8))); /* of its own: visit may read another directory */
+	bool go_on = true;
+	ssize_t n;
+
+	while (go_on && (n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0)
+		for (ssize_t at = 0; at < n && go_on;) {
+			const struct dirent64 *e = (const void *)(buffer + at);
+
+			go_on = visit(to, e);
+			at += e->d_reclen;
+		}
 }
 
 uint64_t zn_file_mtime_ns(const struct stat *st)

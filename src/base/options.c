@@ -15,14 +15,19 @@
 
 #include "zernel.h"
 
-#define DEFAULT_FILE "/etc/zernel.conf"
-#define PREFIX       "ZERNEL_"
-#define UNIX         "unix:"
-#define FILE_BYTES   (16 * 1024)
-#define NAME_BYTES   32
-#define SHOWN_BYTES  64 /* of somebody else's text in an error line, "..." and NUL included */
-#define NEAR         2  /* edits that still make a suggestion */
-#define PPM_DECIMALS 4  /* of a percentage: one part per million */
+#define CYCLE_MIN_S    10
+#define CYCLE_MAX_S    86400
+#define KMSG_PATH      "/dev/kmsg"
+#define REPORT_PATH    "/var/lib/zernel/jobs"
+#define TABLE_CPUS_MAX 8192 /* NR_CPUS of any distribution's kernel */
+#define DEFAULT_FILE   "/etc/zernel.conf"
+#define PREFIX         "ZERNEL_"
+#define UNIX           "unix:"
+#define FILE_BYTES     (16 * 1024)
+#define NAME_BYTES     32
+#define SHOWN_BYTES    64 /* of somebody else's text in an error line, "..." and NUL included */
+#define NEAR           2  /* edits that still make a suggestion */
+#define PPM_DECIMALS   4  /* of a percentage: one part per million */
 
 enum origin { IN_FILE = 1, IN_ENVIRONMENT = 2, IN_ARGUMENTS = 4, ANYWHERE = 7 };
 
@@ -228,6 +233,14 @@ static bool set_stacks(const struct option *opt, void *field, const char *value)
 	return set_word(field, value, name, ZN_LEN(name));
 }
 
+static bool set_series(const struct option *opt, void *field, const char *value)
+{
+	static const char *const name[] = {"process", "job", "node"}; /* enum zn_series */
+
+	(void)opt;
+	return set_word(field, value, name, ZN_LEN(name));
+}
+
 static bool copy_text(char *field, const char *value)
 {
 	size_t len = strlen(value);
@@ -425,9 +438,9 @@ static const struct option options[] = {
 		"hook these at the start, for good"},
 	{"user-libraries", set_user_libraries, AT(user_libraries), "WHICH", "safe", "safe, all or none", 0, 0, ANYWHERE,
 		"hook those of users; docs/SECURITY.md"},
-	{"table-cpus", set_number, AT(table_cpus), "N", "0", "a number of CPUs", 0, ZN_TABLE_CPUS_MAX, ANYWHERE,
+	{"table-cpus", set_number, AT(table_cpus), "N", "0", "a number of CPUs", 0, TABLE_CPUS_MAX, ANYWHERE,
 		"size tables as for so many; 0: all there may be"},
-	{"kmsg", set_place, AT(kmsg), "FILE", ZN_KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
+	{"kmsg", set_place, AT(kmsg), "FILE", KMSG_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"the kernel's log: errors of GPUs"},
 	{"stacks", set_stacks, AT(stacks), "WHICH", "python", "off or python", 0, 0, ANYWHERE,
 		"name the lines of Python; docs/STACKS.md"},
@@ -435,11 +448,13 @@ static const struct option options[] = {
 		"ask NCCL about jobs that hang; docs/WHY.md"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%", "a share of one core: 0.0001% to 100%", 1,
 		1000000, ANYWHERE, "alert when hooks cost a process more"},
+	{"series", set_series, AT(series), "WHICH", "process", "process, job or node", 0, 0, ANYWHERE,
+		"how fine /metrics and OTLP are"},
 	{"alerts", set_path, AT(alerts), "FILE", NULL, "the path of a file", 0, 0, ANYWHERE,
 		"further alert rules, docs/ALERTS.md; HUP rereads it"},
 	{"control", set_place, AT(control), "PATH", ZN_CONTROL_PATH, "an absolute path of up to 107 bytes, or none", 0,
 		sizeof(((struct sockaddr_un *)0)->sun_path), ANYWHERE, "socket for zernel job"},
-	{"report-dir", set_place, AT(report_dir), "DIR", ZN_REPORT_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
+	{"report-dir", set_place, AT(report_dir), "DIR", REPORT_PATH, "an absolute path, or none", 0, 0, ANYWHERE,
 		"keep reports of jobs here"},
 	{"alertmanager", set_urls, AT(alertmanager), "URL[,...]", NULL, "up to 4 URLs " URLS, 0, ZN_URLS_MAX, ANYWHERE,
 		"tell these Alertmanagers of alerts"},
@@ -459,7 +474,7 @@ static const struct option options[] = {
 	{"simulate-scenario", set_scenario, AT(simulate_scenario), "NAME", "mixed",
 		"a scenario; zerneld --help names them", 0, 0, ANYWHERE, "what goes wrong in it: below"},
 	{"simulate-cycle-s", set_cycle, AT(simulate_cycle_s), "N", "auto",
-		"a number of seconds from 10 to 86400, or auto", ZN_CYCLE_MIN_S, ZN_CYCLE_MAX_S, ANYWHERE,
+		"a number of seconds from 10 to 86400, or auto", CYCLE_MIN_S, CYCLE_MAX_S, ANYWHERE,
 		"good in the first half of this"},
 	{"config", set_file, AT(config), "FILE", NULL, "a file", 0, 0, IN_ENVIRONMENT | IN_ARGUMENTS,
 		"read this file and not " DEFAULT_FILE},
@@ -836,7 +851,7 @@ int zn_options_read(struct zn_options *o, const char *file, int argc, char **arg
 	if (!o->stacks)
 		o->families &= ~(1ULL << ZN_FAM_STACKS);
 	settle_place(o->control, ZN_CONTROL_PATH, o->simulate);
-	settle_place(o->report_dir, ZN_REPORT_PATH, o->simulate);
+	settle_place(o->report_dir, REPORT_PATH, o->simulate);
 	return check_ports(o, why);
 }
 

@@ -274,3 +274,19 @@ bool zn_str_is_nocase(struct zn_str s, const char *text)
 {
 	return s.len == strlen(text) && (!s.len || !strncasecmp(s.at, text, s.len));
 }
+
+void zn_str_unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; to++) {
+		bool escaped = from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' &&
+			from[2] <= '7' && from[3] >= '0' && from[3] <= '7';
+
+		*to = escaped ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0')) : *from;
+		if (!*to)
+			*to = '?'; /* the kernel writes no NUL */
+		from += escaped ? 4 : 1;
+	}
+	*to = 0;
+}

@@ -21,7 +21,6 @@
 #define TOKEN_FILE   "--token-file"
 #define FETCH_NS     (5 * ZN_NS_PER_S)
 #define DIGITS       "0123456789"
-#define NO_LENGTH    SIZE_MAX
 
 static bool parse_port(const char *text, in_port_t *port)
 {
@@ -85,7 +84,8 @@ static bool set_unix(struct zn_client *c, const char *path)
 		sizeof(c->address.local.sun_path);
 }
 
-bool zn_client_init(struct zn_client *c, const char *url, const char *path, char *buffer)
+/* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
+static bool init_client(struct zn_client *c, const char *url, const char *path, char *buffer)
 {
 	char text[INET6_ADDRSTRLEN + 16], *host, *port_text;
 	in_port_t port = htons(METRICS_PORT);
@@ -112,6 +112,12 @@ int zn_client_misused(const struct zn_client_args *a, const char *what, const ch
 	return 2;
 }
 
+/* A number, or what Slurm may call a job, is no address. */
+static bool is_address(const char *text)
+{
+	return strpbrk(text, ":/.") != NULL;
+}
+
 int zn_client_argument(struct zn_client_args *a, char **argv, int at)
 {
 	const char *arg = argv[at];
@@ -127,6 +133,10 @@ int zn_client_argument(struct zn_client_args *a, char **argv, int at)
 		return zn_client_misused(a, "a file must follow", TOKEN_FILE), -1;
 	} else if (*arg == '-') {
 		return zn_client_misused(a, "unknown option", arg), -1;
+	} else if (a->of_job && !is_address(arg)) {
+		if (a->wanted)
+			return zn_client_misused(a, "a second job or process", arg), -1;
+		a->wanted = arg;
 	} else if (a->url) {
 		return zn_client_misused(a, "a second address", arg), -1;
 	} else {
@@ -141,7 +151,7 @@ int zn_client_open(struct zn_client *c, const struct zn_client_args *a, const ch
 	struct zn_tokens tokens = {0};
 	char why[ZN_TEXT_MAX];
 
-	if (!zn_client_init(c, a->url, path, buffer))
+	if (!init_client(c, a->url, path, buffer))
 		return zn_client_misused(a, "no address (names other than localhost are not looked up):", a->url);
 	if (!file || !*file)
 		return 0;
@@ -205,44 +215,6 @@ int zn_client_start(struct zn_client *c, uint64_t now_ns)
 	return send_request(c) ? begin_connect(c) : 0;
 }
 
-static bool is_header(struct zn_str line, const char *name, struct zn_str *value)
-{
-	size_t len = strlen(name);
-
-	if (line.len <= len || line.at[len] != ':' || strncasecmp(line.at, name, len))
-		return false;
-	*value = zn_str_trim((struct zn_str){line.at + len + 1, line.len - len - 1}, " \t\r\n");
-	return true;
-}
-
-static size_t parse_length(struct zn_str digits)
-{
-	size_t v = 0;
-
-	for (size_t i = 0; i < digits.len; i++) {
-		if (digits.at[i] < '0' || digits.at[i] > '9' || v > ZN_BUFFER_BYTES)
-			return NO_LENGTH;
-		v = 10 * v + (size_t)(digits.at[i] - '0');
-	}
-	return digits.len && v <= ZN_BUFFER_BYTES ? v : NO_LENGTH;
-}
-
-/* False if the length of the body cannot be known (RFC 9112, section 6.3). */
-static bool take_header(struct zn_client *c, struct zn_str line)
-{
-	struct zn_str value;
-	size_t before = c->body;
-
-	if (is_header(line, "Transfer-Encoding", &value))
-		return false;
-	if (is_header(line, "Connection", &value) && zn_http_has_token(value, "close"))
-		c->keep = false;
-	if (!is_header(line, "Content-Length", &value))
-		return true;
-	c->body = parse_length(value);
-	return c->body != NO_LENGTH && (before == NO_LENGTH || before == c->body);
-}
-
 /* A status other than that of an answer: what a daemon means by it. */
 static int fail_status(struct zn_client *c)
 {
@@ -268,27 +240,20 @@ static int fail_status(struct zn_client *c)
 	return fail_request(c, why);
 }
 
-/* Reads a complete head: each of its lines ends with a line feed, and the last one is empty. */
 static int parse_head(struct zn_client *c)
 {
-	const char *at = c->buffer, *end = at + c->head - 2, *stop;
+	struct zn_reply_head head;
 
-	if (c->head < 16 || memcmp(at, "HTTP/1.", 7) || at[8] != ' ' || strspn(at + 9, DIGITS) != 3 ||
-		!memchr(" \r", at[12], 2))
+	if (zn_reply_head(&head, (struct zn_str){c->buffer, c->head}))
 		return fail_request(c, "it does not speak HTTP/1.1");
-	c->status = (int)strtol(at + 9, NULL, 10);
+	c->status = head.status;
 	if (c->status != 200 && c->status != c->also)
 		return fail_status(c);
-	c->keep = at[7] != '0';
-	c->body = NO_LENGTH;
-	for (at = (const char *)memchr(at, '\n', c->head) + 1; at < end; at = stop + 1) {
-		stop = memchr(at, '\n', (size_t)(end - at));
-		if (!take_header(c, (struct zn_str){at, (size_t)(stop - at)}))
-			break;
-	}
-	return at < end || c->body == NO_LENGTH
-		? fail_request(c, "an answer without a Content-Length of at most 16 MiB")
-		: 0;
+	if (head.chunked || head.length < 0 || head.length > ZN_BUFFER_BYTES)
+		return fail_request(c, "an answer without a Content-Length of at most 16 MiB");
+	c->keep = zn_reply_keeps(&head);
+	c->body = (size_t)head.length;
+	return 0;
 }
 
 static int take_body(struct zn_client *c)

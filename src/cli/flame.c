@@ -8,7 +8,7 @@
 
 #define USAGE                                                                                                          \
 	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--cause launch|gpu|nccl|alloc|load]\n"     \
-	"                    [--seconds N] [--folded | --pprof | --json] [--token-file FILE]"
+	"                    [--seconds N] [--folded | --pprof | --speedscope | --json] [--token-file FILE]"
 #define TEXT_MAX  768
 #define PATH_MAX_ 256
 
@@ -134,21 +134,17 @@ static bool put_words(struct zn_term *t, struct zn_str answer)
 
 /* ---- The verb. ---- */
 
-enum form { WORDS, FOLDED, PPROF, JSON };
-static const char *const flags[] = {[FOLDED] = "--folded", [PPROF] = "--pprof", [JSON] = "--json"};
-static const char *const paths[] = {"/stacks", "/stacks/folded", "/debug/pprof/profile", "/stacks"};
+enum form { WORDS, FOLDED, PPROF, SPEEDSCOPE, JSON };
+static const char *const flags[] = {
+	[FOLDED] = "--folded", [PPROF] = "--pprof", [SPEEDSCOPE] = "--speedscope", [JSON] = "--json"};
+static const char *const paths[] = {
+	"/stacks", "/stacks/folded", "/debug/pprof/profile", "/stacks/speedscope", "/stacks"};
 
 struct arguments {
 	struct zn_client_args client;
 	enum form form;
-	const char *wanted, *cause, *seconds; /* wanted: a job or a process; NULL: all */
+	const char *cause, *seconds;
 };
-
-/* As zn_why_main(): a number, or what Slurm may call a job, is no address. */
-static bool is_address(const char *text)
-{
-	return strchr(text, ':') || strchr(text, '/') || strchr(text, '.');
-}
 
 static bool is_form(struct arguments *a, const char *text)
 {
@@ -170,10 +166,6 @@ static int read_arguments(struct arguments *a, int argc, char **argv)
 		if ((!strcmp(argv[i], "--cause") || !strcmp(argv[i], "--seconds")) && i + 1 < argc) {
 			*(argv[i][2] == 'c' ? &a->cause : &a->seconds) = argv[i + 1];
 			used = 2;
-		} else if (*argv[i] != '-' && !is_address(argv[i])) {
-			if (a->wanted)
-				return zn_client_misused(&a->client, "a second job or process", argv[i]);
-			a->wanted = argv[i];
 		} else if ((used = zn_client_argument(&a->client, argv, i)) < 0) {
 			return 2;
 		}
@@ -210,9 +202,10 @@ static int get_answer(const struct arguments *a, bool job)
 	int status;
 
 	snprintf(path, sizeof(path), "%s", paths[a->form]);
-	if (!add_parameter(path, job ? "job" : "pid", a->wanted) || !add_parameter(path, "cause", a->cause) ||
+	if (!add_parameter(path, job ? "job" : "pid", a->client.wanted) || !add_parameter(path, "cause", a->cause) ||
 		!add_parameter(path, "seconds", a->seconds))
-		return zn_client_misused(&a->client, "a value that cannot be", a->wanted ? a->wanted : "");
+		return zn_client_misused(
+			&a->client, "a value that cannot be", a->client.wanted ? a->client.wanted : "");
 	status = zn_client_open(&client, &a->client, path, buffer);
 	if (status)
 		return status;
@@ -228,7 +221,7 @@ static int get_wanted(const struct arguments *a)
 	size_t at = 0;
 	int status;
 
-	if (!a->wanted || strspn(a->wanted, "0123456789") != strlen(a->wanted))
+	if (!a->client.wanted || strspn(a->client.wanted, "0123456789") != strlen(a->client.wanted))
 		return get_answer(a, true);
 	ask.form = JSON;
 	status = get_answer(&ask, false);
@@ -240,7 +233,7 @@ static int get_wanted(const struct arguments *a)
 int zn_flame_main(int argc, char **argv)
 {
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
-	struct arguments a = {.client = {.verb = "flame", .usage = USAGE}};
+	struct arguments a = {.client = {.verb = "flame", .usage = USAGE, .of_job = true}};
 	bool any;
 	int status;
 
@@ -255,5 +248,5 @@ int zn_flame_main(int argc, char **argv)
 		return fwrite(client.answer.at, 1, client.answer.len, stdout) != client.answer.len || fflush(stdout);
 	zn_term_begin(&t);
 	any = put_words(&t, client.answer);
-	return zn_term_flush(&t) && (any || !a.wanted) ? 0 : 1;
+	return zn_term_flush(&t) && (any || !a.client.wanted) ? 0 : 1;
 }

@@ -341,6 +341,18 @@ static void io_sum_items(struct zn_watch *w, const struct view *v, const int *wi
 			put_cells(w, v, widths, w->io_sums[i].io_sum, NULL);
 }
 
+/* A line for each route of each server. */
+static void request_items(struct zn_watch *w, const struct view *v, const int *widths)
+{
+	struct zn_str servers = zn_path_find(w->snapshot, "servers"), key, inner, route;
+	struct zn_watch_row row = {0};
+
+	for (size_t at = 0; zn_json_next(servers, &at, &key, &row.process);)
+		for (size_t in = 0; zn_json_next(zn_path_find(row.process, "routes"), &in, &inner, &route);)
+			if (shows_line(w))
+				put_cells(w, v, widths, route, &row);
+}
+
 static void job_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	struct zn_str jobs = zn_path_find(w->snapshot, "jobs"), key, job;
@@ -519,7 +531,34 @@ static const struct zn_column io_sum_columns[] = {
 	{"OPS", -5, zn_cell_sum, "ops", "count", .when = ZN_COLUMN_IF_ROOM},
 };
 static const struct growth io_sum_growth[] = {{FLOW_MOUNT, 24}, {FLOW_JOB, 12}, {FLOW_MOUNT, CELL - 1}, {-1, 0}};
-_Static_assert(ZN_LEN(signal_columns) <= COLUMNS_MAX && ZN_LEN(io_sum_columns) <= COLUMNS_MAX, "columns");
+
+#define RECENT(title, of, quantile, ...)                                                                               \
+	{                                                                                                              \
+		title, -6, zn_cell_duration, "recent." of "." quantile "_ms", "recent." of ".count", 1000, __VA_ARGS__ \
+	}
+enum { REQUEST_PID, REQUEST_ROUTE, REQUEST_COMM = 10 };
+static const struct zn_column request_columns[] = {
+	[REQUEST_PID] = {"PID", -7, zn_cell_text, "pid", .of = ZN_COLUMN_OF_PROCESS},
+	[REQUEST_ROUTE] = {"ROUTE", 14, zn_cell_text, "route"},
+	{"FLY", -4, zn_cell_count, "in_flight"},
+	{"REQ/s", -6, zn_cell_count, "recent.rate"},
+	{"ERR", -4, zn_cell_share, "recent.error_ratio"},
+	RECENT("TTFT50", "first_event", "p50", ),
+	RECENT("TTFT99", "first_event", "p99", ),
+	RECENT("GAP99", "event_gap", "p99", ),
+	RECENT("DUR50", "duration", "p50", ),
+	RECENT("DUR99", "duration", "p99", ),
+	[REQUEST_COMM] = {"COMMAND", 8, zn_cell_text, "comm", .of = ZN_COLUMN_OF_PROCESS, .when = ZN_COLUMN_IF_ROOM},
+	RECENT("GAP50", "event_gap", "p50", .when = ZN_COLUMN_IF_ROOM),
+	{"ABORT", -5, zn_cell_count, "recent.requests.aborted", .when = ZN_COLUMN_IF_ROOM},
+	{"UNRD99", -6, zn_cell_duration, "unread.p99_ms", "unread.count", 1000, .of = ZN_COLUMN_OF_PROCESS,
+		.when = ZN_COLUMN_IF_ROOM},
+	{"EVENTS", -6, zn_cell_count, "events", .when = ZN_COLUMN_IF_ROOM},
+};
+static const struct growth request_growth[] = {{REQUEST_ROUTE, 22}, {REQUEST_COMM, 15}, {REQUEST_ROUTE, 34}, {-1, 0}};
+_Static_assert(ZN_LEN(signal_columns) <= COLUMNS_MAX && ZN_LEN(io_sum_columns) <= COLUMNS_MAX &&
+		ZN_LEN(request_columns) <= COLUMNS_MAX,
+	"columns");
 
 #define COLUMNS(of) of, .count = ZN_LEN(of)
 static const struct view views[] = {
@@ -533,6 +572,8 @@ static const struct view views[] = {
 		COLUMNS(signal_columns), .growth = name_growth},
 	{'i', "I/O", "no file I/O has been counted", io_sum_items, false, false, COLUMNS(io_sum_columns),
 		.growth = io_sum_growth},
+	{'r', "requests", "no inference server is known on this node", request_items, false, false,
+		COLUMNS(request_columns), .growth = request_growth},
 	{'b', "jobs", "no job is known on this node", job_items, false, false, COLUMNS(job_columns),
 		.growth = job_growth},
 	{'y', "why", "nothing has launched work on a GPU", why_items, .sorted = false},

@@ -132,30 +132,18 @@ static unsigned put_processes(struct zn_term *t, struct zn_str snapshot, const c
 
 struct arguments {
 	struct zn_client_args client;
-	const char *wanted; /* a job or a process; NULL: all jobs */
 	bool json;
 };
-
-/* A number, or what Slurm may call a job, is no address. */
-static bool is_address(const char *text)
-{
-	return strchr(text, ':') || strchr(text, '/') || strchr(text, '.');
-}
 
 /* 0, or the exit status. */
 static int read_arguments(struct arguments *a, int argc, char **argv)
 {
 	for (int i = 1, used; i < argc; i += used) {
 		used = 1;
-		if (!strcmp(argv[i], "--json")) {
+		if (!strcmp(argv[i], "--json"))
 			a->json = true;
-		} else if (*argv[i] != '-' && !is_address(argv[i])) {
-			if (a->wanted)
-				return zn_client_misused(&a->client, "a second job or process", argv[i]);
-			a->wanted = argv[i];
-		} else if ((used = zn_client_argument(&a->client, argv, i)) < 0) {
+		else if ((used = zn_client_argument(&a->client, argv, i)) < 0)
 			return 2;
-		}
 	}
 	return 0;
 }
@@ -182,7 +170,7 @@ static int print_json(const struct arguments *a)
 int zn_why_main(int argc, char **argv)
 {
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
-	struct arguments a = {.client = {.verb = "why", .usage = USAGE}};
+	struct arguments a = {.client = {.verb = "why", .usage = USAGE, .of_job = true}};
 	unsigned count;
 	int status;
 
@@ -195,16 +183,16 @@ int zn_why_main(int argc, char **argv)
 	if (status)
 		return status;
 	zn_term_begin(&t);
-	count = put_jobs(&t, client.answer, a.wanted);
-	if (!count && a.wanted) {
+	count = put_jobs(&t, client.answer, a.client.wanted);
+	if (!count && a.client.wanted) {
 		status = get_json(&a, "/json?topics=processes");
 		if (status)
 			return status;
-		count = put_processes(&t, client.answer, a.wanted);
+		count = put_processes(&t, client.answer, a.client.wanted);
 	}
-	if (!count && a.wanted)
-		zn_term_line(&t, ZN_STYLE_PLAIN, "no job or process %s is known here", a.wanted);
+	if (!count && a.client.wanted)
+		zn_term_line(&t, ZN_STYLE_PLAIN, "no job or process %s is known here", a.client.wanted);
 	else if (!count)
 		zn_term_line(&t, ZN_STYLE_PLAIN, "nothing has launched work on a GPU here since the daemon began");
-	return zn_term_flush(&t) && (count || !a.wanted) ? 0 : 1;
+	return zn_term_flush(&t) && (count || !a.client.wanted) ? 0 : 1;
 }

@@ -67,13 +67,7 @@ static int64_t read_number(struct zn_str s)
 	return s.len ? n : -1;
 }
 
-/* What the head says of the body. */
-struct framing {
-	int64_t length; /* -1: not said */
-	bool chunked, coded, close, keep;
-};
-
-static bool read_header(struct zn_reply *r, struct framing *f, struct zn_str name, struct zn_str value)
+static bool read_header(struct zn_reply_head *f, struct zn_str name, struct zn_str value)
 {
 	int64_t n;
 
@@ -89,7 +83,7 @@ static bool read_header(struct zn_reply *r, struct framing *f, struct zn_str nam
 		f->close |= zn_http_has_token(value, "close");
 		f->keep |= zn_http_has_token(value, "keep-alive");
 	} else if (zn_str_is_nocase(name, "Retry-After") && (n = read_number(value)) > 0) {
-		r->retry_after_s = n > PATIENCE_MAX ? PATIENCE_MAX : (uint32_t)n;
+		f->retry_after_s = n > PATIENCE_MAX ? PATIENCE_MAX : (uint32_t)n;
 	}
 	return true;
 }
@@ -107,16 +101,44 @@ static int read_status(struct zn_str line)
 	return n >= 100 && n <= 599 ? (int)n : -1;
 }
 
+int zn_reply_head(struct zn_reply_head *f, struct zn_str head)
+{
+	struct zn_str line, name;
+
+	*f = (struct zn_reply_head){.length = -1};
+	while (zn_str_cut(&head, '\n', &line) && line.len && line.at[line.len - 1] == '\r') {
+		if (--line.len == 0)
+			return f->status && !head.len ? 0 : -EBADMSG;
+		if (!f->status) {
+			f->status = read_status(line);
+			f->http10 = f->status > 0 && line.at[strlen(BEGINNING)] == '0';
+			if (f->status < 0)
+				return -EBADMSG;
+		} else if (memchr(line.at, '\r', line.len) || memchr(line.at, '\0', line.len) ||
+			!zn_str_cut(&line, ':', &name) || !name.len || memchr(name.at, ' ', name.len) ||
+			memchr(name.at, '\t', name.len) || !read_header(f, name, zn_str_trim(line, " \t"))) {
+			return -EBADMSG;
+		}
+	}
+	return -EBADMSG;
+}
+
+bool zn_reply_keeps(const struct zn_reply_head *f)
+{
+	return !f->close && (!f->http10 || f->keep);
+}
+
 /* The end of the body decides whether the connection can be used again. A long body, or a body that ends with the
  * connection, is not read. */
-static void settle_framing(struct zn_reply *r, const struct framing *f, int status, bool http10)
+static void settle_framing(struct zn_reply *r, const struct zn_reply_head *f)
 {
 	struct zn_http_req like = {.chunked = f->chunked, .length = f->length > 0 ? (uint64_t)f->length : 0};
-	bool bodyless = status == 204 || status == 304;
+	bool bodyless = f->status == 204 || f->status == 304;
 	bool framed = f->chunked ? !f->coded && f->length < 0 : f->length >= 0 && f->length <= ZN_HTTP_BODY_MAX;
 
-	r->status = status;
-	r->keep_alive = (bodyless || framed) && !f->close && (!http10 || f->keep);
+	r->status = f->status;
+	r->retry_after_s = f->retry_after_s;
+	r->keep_alive = (bodyless || framed) && zn_reply_keeps(f);
 	r->done = !r->keep_alive || bodyless;
 	zn_http_body_init(&r->body, &like);
 	if (r->body.done)
@@ -125,23 +147,14 @@ static void settle_framing(struct zn_reply *r, const struct framing *f, int stat
 
 static int read_head(struct zn_reply *r)
 {
-	struct zn_str text = {r->head, r->len - 2}, line, name;
-	struct framing f = {.length = -1};
-	int status = -1;
+	struct zn_reply_head f;
 
-	if (!zn_str_cut(&text, '\n', &line) || (status = read_status((struct zn_str){line.at, line.len - 1})) < 0)
+	if (zn_reply_head(&f, (struct zn_str){r->head, r->len}))
 		return -EBADMSG;
-	while (zn_str_cut(&text, '\n', &line)) {
-		line.len--; /* its CR */
-		if (memchr(line.at, '\r', line.len) || memchr(line.at, '\0', line.len) ||
-			!zn_str_cut(&line, ':', &name) || !name.len || memchr(name.at, ' ', name.len) ||
-			memchr(name.at, '\t', name.len) || !read_header(r, &f, name, zn_str_trim(line, " \t")))
-			return -EBADMSG;
-	}
 	r->len = 0;
-	if (status >= 200)
-		settle_framing(r, &f, status, r->head[strlen(BEGINNING)] == '0');
-	return status == 101 || (status < 200 && ++r->interim > INTERIM_MAX) ? -EBADMSG : 0;
+	if (f.status >= 200)
+		settle_framing(r, &f);
+	return f.status == 101 || (f.status < 200 && ++r->interim > INTERIM_MAX) ? -EBADMSG : 0;
 }
 
 /* Takes one byte of the head. A line ends in CR LF, the head in an empty line. */

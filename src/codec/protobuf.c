@@ -9,11 +9,13 @@
 
 #include "zernel.h"
 
+#define PROTO_VARINT_MAX 10 /* bytes */
+
 enum wire { VARINT = 0, FIXED64 = 1, LENGTH = 2 };
 
 void zn_protobuf_put(struct zn_out *o, uint64_t v)
 {
-	char bytes[ZN_PROTO_VARINT_MAX];
+	char bytes[PROTO_VARINT_MAX];
 	size_t n = 0;
 
 	for (; v >= 0x80; v >>= 7)
@@ -72,7 +74,7 @@ size_t zn_protobuf_open(struct zn_out *o, uint32_t field)
 
 void zn_protobuf_close(struct zn_out *o, size_t mark)
 {
-	char bytes[ZN_PROTO_VARINT_MAX];
+	char bytes[PROTO_VARINT_MAX];
 	struct zn_out length = {.at = bytes, .cap = sizeof(bytes)};
 	size_t len = o->len - mark;
 

@@ -26,6 +26,15 @@ void zn_daemon_find_gpus(struct zn_daemon *d)
 		__atomic_store_n(&d->probe.arena.shared->gpu_majors[i], majors[i], __ATOMIC_RELAXED);
 }
 
+static void services_tick(struct zn_daemon *d)
+{
+	struct zn_services *services = zn_find_services(d->state.find);
+
+	zn_services_take(services, zn_requests_found, &d->requests);
+	if (zn_services_joined(services, &d->joined) || d->servings.again)
+		zn_serving_join(&d->servings, &d->joined);
+}
+
 static void live_tick(struct zn_daemon *d)
 {
 	bool wanted = d->probe.arena.shared->procs > 0;
@@ -37,7 +46,7 @@ static void live_tick(struct zn_daemon *d)
 		zn_daemon_find_gpus(d);
 	zn_ends_check(&d->probe);
 	if (d->state.find)
-		zn_services_take(zn_find_services(d->state.find), zn_requests_found, &d->requests);
+		services_tick(d);
 	zn_kernel_serve(&d->probe.kernel, d->requests.count > 0);
 	zn_bpf_request_tick(&d->probe, zn_now_ns());
 	d->hang_logged = d->hang_logged && zn_state_hang(&d->state, why);
@@ -110,10 +119,12 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	zn_checkpoints_tick(&d->checkpoints, now);
 	zn_causes_tick(&d->causes, now);
 	zn_requests_tick(&d->requests, now);
+	zn_serving_tick(&d->servings, now);
 	zn_suspicion_hangs(&d->suspicions, &d->causes, now);
 	zn_suspicion_tick(&d->suspicions, now);
 	zn_annotations_tick(&d->annotations);
 	zn_history_tick(d->history, &d->agg, boot);
+	zn_latency_tick(d->latency, d->agg.arena, zn_history_steps(d->history), boot);
 	zn_baselines_tick(d->baselines, &d->agg, d->history, boot);
 	zn_alerts_tick(&d->alerts, now);
 	zn_flights_tick(&d->flights, now);

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PASSES_MAX  4
@@ -199,25 +198,11 @@ static void process_scan(struct scan *s, uint32_t pid)
 		s->found++;
 }
 
-/* Calls visit for each name of a directory. getdents64() itself: opendir() allocates. */
-static void dir_read(int fd, void (*visit)(void *to, const struct dirent64 *e), void *to)
-{
-	char buffer[4096] __attribute__((aligned(8)));
-	ssize_t n;
-
-	while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
-		for (ssize_t at = 0; at < n;) {
-			const struct dirent64 *e = (const void *)(buffer + at);
-
-			visit(to, e);
-			at += e->d_reclen;
-		}
-}
-
-static void process_visit(void *to, const struct dirent64 *e)
+static bool process_visit(void *to, const struct dirent64 *e)
 {
 	if (isdigit((unsigned char)e->d_name[0]))
 		process_scan(to, strtoul(e->d_name, NULL, 10));
+	return true;
 }
 
 /* What a process starts after it was tagged has its tag. What it started before, behind the place that the pass
@@ -234,7 +219,7 @@ void zn_cgroup_scan(struct zn_arena *a, const char *proc_root)
 		s.found = 0;
 		if (fd < 0)
 			return;
-		dir_read(fd, process_visit, &s);
+		zn_file_names(fd, process_visit, &s);
 		close(fd);
 		if (s.found == before)
 			return;
@@ -265,7 +250,7 @@ static void process_tag(void *to, char *line)
 
 static void folder_tag(struct tagging *t);
 
-static void folder_visit(void *to, const struct dirent64 *e)
+static bool folder_visit(void *to, const struct dirent64 *e)
 {
 	struct tagging *t = to;
 	struct zn_cgroup_name name = t->name;
@@ -273,7 +258,7 @@ static void folder_visit(void *to, const struct dirent64 *e)
 
 	if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
 		t->depth == ZN_CGROUP_DEPTH || len + 1 + strlen(e->d_name) >= ZN_CGROUP_PATH)
-		return;
+		return true;
 	sprintf(t->folder + len, "/%s", e->d_name);
 	name_below(&t->name, (struct zn_str){e->d_name, strlen(e->d_name)});
 	t->depth++;
@@ -281,6 +266,7 @@ static void folder_visit(void *to, const struct dirent64 *e)
 	t->depth--;
 	t->name = name;
 	t->folder[len] = 0;
+	return true;
 }
 
 /* The group first: what enters it from then on is tagged by the kernel. */
@@ -297,7 +283,7 @@ static void folder_tag(struct tagging *t)
 	}
 	if (fd < 0)
 		return;
-	dir_read(fd, folder_visit, t);
+	zn_file_names(fd, folder_visit, t);
 	close(fd);
 }
 

@@ -4,7 +4,6 @@
  * /proc are read up to a limit, and what does not fit is left out.
  */
 #include "zernel.h"
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,22 +16,11 @@ bool zn_hierarchy_has_dots(const char *path)
 	return false;
 }
 
-/* A field of mountinfo: blanks and the like are there as \ooo. False: it does not fit. */
-static bool field_decode(char *to, size_t cap, const char *from)
+/* A field of mountinfo. False: it does not fit. */
+static bool field_decode(char to[ZN_TEXT_MAX], char *from)
 {
-	size_t n = 0;
-
-	for (; *from; n++) {
-		bool escaped = from[0] == '\\' && isdigit((unsigned char)from[1]) && isdigit((unsigned char)from[2]) &&
-			isdigit((unsigned char)from[3]);
-
-		if (n == cap - 1)
-			return false;
-		to[n] = escaped ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0')) : *from;
-		from += escaped ? 4 : 1;
-	}
-	to[n] = 0;
-	return true;
+	zn_str_unescape(from);
+	return snprintf(to, ZN_TEXT_MAX, "%s", from) < ZN_TEXT_MAX;
 }
 
 /* proc(5): id parent major:minor root point options [optional...] - type source super-options */
@@ -53,7 +41,7 @@ static void mount_read(void *to, char *line)
 	*m = (struct zn_hierarchy){.v2 = strcmp(field[dash + 1], "cgroup2") == 0, .hierarchy = ZN_UNKNOWN};
 	if (!m->v2 && field[dash + 1][6])
 		return;
-	if (!field_decode(m->root, sizeof(m->root), field[3]) || !field_decode(m->point, sizeof(m->point), field[4]) ||
+	if (!field_decode(m->root, field[3]) || !field_decode(m->point, field[4]) ||
 		strlen(field[dash + 3]) >= sizeof(m->options) || stat(m->point, &st))
 		return;
 	if (strcmp(m->root, "/") == 0)

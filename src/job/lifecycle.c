@@ -27,7 +27,8 @@ static struct zn_job_seen *seen_of(struct zn_jobs *j, uint32_t row, const struct
 	return seen;
 }
 
-void zn_jobs_claim(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid)
+/* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
+static void claim_process(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid)
 {
 	struct zn_arena *a = j->agg->arena;
 	const struct zn_proc *p = zn_arena_proc(a, row);
@@ -81,7 +82,7 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
 		return;
 	ask_process(j, p, seen);
 	if (!zn_jobs_of(j, p) && seen->asked)
-		zn_jobs_claim(j, row, seen->slurm.job, seen->slurm.uid);
+		claim_process(j, row, seen->slurm.job, seen->slurm.uid);
 	job = zn_jobs_of(j, p);
 	if (!job)
 		return;

@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD     "zernel 1 "
-#define ID_MAX   4294967294ULL /* one more is Slurm's INFINITE, and ZN_UNKNOWN */
-#define U32_LAST 4294967293ULL /* one more is Slurm's NO_VAL */
-#define DIGITS   "0123456789"
-#define PID_MAX  4194304ULL /* the kernel's PID_MAX_LIMIT */
+#define SPOOL_NAME "jobs.d"
+#define HEAD       "zernel 1 "
+#define ID_MAX     4294967294ULL /* one more is Slurm's INFINITE, and ZN_UNKNOWN */
+#define U32_LAST   4294967293ULL /* one more is Slurm's NO_VAL */
+#define DIGITS     "0123456789"
+#define PID_MAX    4194304ULL /* the kernel's PID_MAX_LIMIT */
 /* ms by which the two clocks may differ, as each counts in ms: then the time of the wall clock is taken as it was
  * sent */
 #define CLOCK_NEAR 5
@@ -358,7 +359,7 @@ const char *zn_verb_name(enum zn_verb verb)
 bool zn_message_folder(char to[ZN_TEXT_MAX], const char *control)
 {
 	const char *slash = strrchr(control, '/');
-	int len = slash ? snprintf(to, ZN_TEXT_MAX, "%.*s/" ZN_SPOOL_NAME, (int)(slash - control), control) : 0;
+	int len = slash ? snprintf(to, ZN_TEXT_MAX, "%.*s/" SPOOL_NAME, (int)(slash - control), control) : 0;
 
 	if (len <= 0 || len >= ZN_TEXT_MAX)
 		to[0] = '\0';

@@ -14,12 +14,14 @@
 
 #include "zernel.h"
 
-#define DEFAULT_ADDRESS "localhost:28028"
-#define STILL_NS        (3 * ZN_NS_PER_S) /* after which who was not suspected again is no longer */
-#define ANSWER_NS       ((ZN_INQUIRY_PATIENCE_S + 5) * ZN_NS_PER_S) /* for the sender to say anything */
-#define ENVIRONMENT_NS  (5 * ZN_NS_PER_S) /* that the environment of a process is waited for */
-#define TABLE_BYTES     (256u << 10)      /* of the kernel's list of sockets: those that listen come first */
-#define LISTENS         "0A"
+#define SUSPICION_NS       (5 * ZN_NS_PER_S)  /* that ranks wait before anybody is asked */
+#define SUSPICION_QUIET_NS (60 * ZN_NS_PER_S) /* without suspicion, after which the next one is another episode */
+#define DEFAULT_ADDRESS    "localhost:28028"
+#define STILL_NS           (3 * ZN_NS_PER_S) /* after which who was not suspected again is no longer */
+#define ANSWER_NS          ((ZN_INQUIRY_PATIENCE_S + 5) * ZN_NS_PER_S) /* for the sender to say anything */
+#define ENVIRONMENT_NS     (5 * ZN_NS_PER_S) /* that the environment of a process is waited for */
+#define TABLE_BYTES        (256u << 10)      /* of the kernel's list of sockets: those that listen come first */
+#define LISTENS            "0A"
 
 /* ---- This node. ---- */
 
@@ -88,7 +90,7 @@ static struct zn_suspicion *find_place(struct zn_suspicions *s)
 void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns)
 {
 	struct zn_suspicion *x = s->on ? find_job(s, p->job, p->owner) : NULL;
-	bool again = x && now_ns - x->last_ns <= ZN_SUSPICION_QUIET_NS;
+	bool again = x && now_ns - x->last_ns <= SUSPICION_QUIET_NS;
 
 	if (!s->on || (!x && !(x = find_place(s))))
 		return;
@@ -144,7 +146,7 @@ void zn_suspicion_hangs(struct zn_suspicions *s, const struct zn_causes *causes,
 
 		if (!g->used)
 			continue;
-		if (m->waiters && now_ns - m->since_ns >= ZN_SUSPICION_NS)
+		if (m->waiters && now_ns - m->since_ns >= SUSPICION_NS)
 			p = waiter_of(s, m);
 		else if (w->here && w->here != w->nranks) /* else nobody is elsewhere */
 			p = one_of_all(s, w->comm, g);

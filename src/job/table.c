@@ -150,6 +150,42 @@ struct zn_job *zn_jobs_find(struct zn_jobs *j, const char *id, uint32_t restart)
 	return zn_jobs_find_known(j, id, restart);
 }
 
+static uint32_t hash_id(const char *id)
+{
+	uint32_t h = 2166136261u; /* FNV-1a */
+
+	for (; *id; id++)
+		h = (h ^ (uint8_t)*id) * 16777619u;
+	return h;
+}
+
+/* A look-up for each job would compare all with all. */
+uint32_t zn_jobs_newest(struct zn_jobs *j, const struct zn_job *to[ZN_JOBS_MAX])
+{
+	static uint16_t place[2 * ZN_JOBS_MAX],
+		of[ZN_JOBS_MAX]; /* scratch: a slot plus 1 by the hash of its id; back */
+	uint32_t count = 0;
+
+	memset(place, 0, sizeof(place));
+	zn_job_discover(j);
+	for (uint32_t slot = 0; slot < j->high; slot++) {
+		const struct zn_job *job = &j->job[slot];
+		uint32_t at = hash_id(job->id) % ZN_LEN(place);
+
+		if (job->state == ZN_JOB_FREE)
+			continue;
+		while (place[at] && strcmp(j->job[place[at] - 1].id, job->id))
+			at = (at + 1) % ZN_LEN(place);
+		if (!place[at] || is_newer(job, &j->job[place[at] - 1]))
+			place[at] = (uint16_t)(slot + 1);
+		of[slot] = (uint16_t)at;
+	}
+	for (uint32_t slot = 0; slot < j->high; slot++)
+		if (j->job[slot].state != ZN_JOB_FREE && place[of[slot]] == slot + 1)
+			to[count++] = &j->job[slot];
+	return count;
+}
+
 struct zn_job *zn_jobs_at(struct zn_jobs *j, struct zn_job_ref tag)
 {
 	struct zn_job *job;

@@ -350,7 +350,8 @@ static uint64_t rate_of(uint64_t now, uint64_t before, uint64_t ns)
 	return ns ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
 }
 
-uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family f)
+/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
+static uint64_t cost_of_calls(const struct zn_agg *a, const __u64 *count, enum zn_family f)
 {
 	uint64_t ns = 0;
 
@@ -363,10 +364,10 @@ uint64_t zn_agg_cost(const struct zn_agg *a, const __u64 *count, enum zn_family 
 static void family_rates(struct zn_agg *a, uint64_t ns)
 {
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++) {
-		uint64_t cost = zn_agg_cost(a, a->gone_count, f);
+		uint64_t cost = cost_of_calls(a, a->gone_count, f);
 
 		for (uint32_t r = 0; r < a->row_count; r++)
-			cost += zn_agg_cost(a, a->arena->procs[a->row[r]].count, f);
+			cost += cost_of_calls(a, a->arena->procs[a->row[r]].count, f);
 		a->family_cost_rate[f] = rate_of(cost, a->family_cost_ns[f], ns);
 		a->family_cost_ns[f] = cost;
 	}
@@ -431,7 +432,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 		uint64_t lived = now_ns > p->first_ns ? now_ns - p->first_ns : 0;
 
 		for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
-			cost += zn_agg_cost(a, p->count, f);
+			cost += cost_of_calls(a, p->count, f);
 		info->launch_rate = rate_of(launches, info->launches, lived < ns ? lived : ns);
 		info->cost_rate = rate_of(cost, info->cost_ns, lived < ns ? lived : ns);
 		info->launches = launches;

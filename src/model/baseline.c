@@ -17,10 +17,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ONE         1000 /* of y, and of scores */
-#define Y_MAX       32000
-#define MAD_NORMAL  1483                           /* standard deviation over the median distance, in thousandths */
-#define HABIT_STEPS (7200000 / ZN_HISTORY_STEP_MS) /* two hours */
+#define BASELINE_HOLD 2    /* steps without a value over which the last score stays */
+#define ONE           1000 /* of y, and of scores */
+#define Y_MAX         32000
+#define MAD_NORMAL    1483                           /* standard deviation over the median distance, in thousandths */
+#define HABIT_STEPS   (7200000 / ZN_HISTORY_STEP_MS) /* two hours */
 
 /* ---- One baseline. ---- */
 
@@ -150,7 +151,7 @@ int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_ba
 	double y = asinh(value / scale->unit) * ONE;
 
 	if (!isfinite(y))
-		return b->scored && step - b->scored_at <= ZN_BASELINE_HOLD ? b->score : ZN_SCORE_NONE;
+		return b->scored && step - b->scored_at <= BASELINE_HOLD ? b->score : ZN_SCORE_NONE;
 	y = y > Y_MAX ? Y_MAX : y < -Y_MAX ? -Y_MAX : y;
 	b->scored = b->count >= ZN_BASELINE_WARM;
 	b->scored_at = step;

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NVIDIA_MINOR_MAX 253 /* those above are not GPUs: modeset, control */
+
 static const char unknown_id[] = "unknown";
 
 const char *zn_vendor_label(enum zn_vendor v)
@@ -330,7 +332,7 @@ bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor)
 		return false;
 	*major = st.stx_rdev_major;
 	*minor = st.stx_rdev_minor;
-	if (*major == ZN_NVIDIA_MAJOR && *minor > ZN_NVIDIA_MINOR_MAX)
+	if (*major == ZN_NVIDIA_MAJOR && *minor > NVIDIA_MINOR_MAX)
 		return false;
 	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MODE, &st) == 0 &&
 		st.stx_mode & (S_IRUSR | S_IWUSR);

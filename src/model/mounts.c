@@ -70,23 +70,6 @@ static bool line_read(char *text, struct line *l)
 	return l->fstype && l->fstype[0];
 }
 
-/* The kernel writes blanks and backslashes as three octal digits. */
-static void unescape_octal(char *text)
-{
-	char *to = text;
-
-	for (const char *from = text; *from; to++) {
-		bool escaped = from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' &&
-			from[2] <= '7' && from[3] >= '0' && from[3] <= '7';
-
-		*to = escaped ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0')) : *from;
-		if (!*to)
-			*to = '?'; /* the kernel writes no NUL */
-		from += escaped ? 4 : 1;
-	}
-	*to = 0;
-}
-
 static uint32_t hash_of(const char *text)
 {
 	uint32_t h = 2166136261u; /* FNV-1a */
@@ -136,7 +119,7 @@ static void point_show(char to[ZN_MOUNT_BYTES], char *text)
 	static const char deleted[] = "//deleted";
 	size_t len;
 
-	unescape_octal(text);
+	zn_str_unescape(text);
 	len = strlen(text);
 	if (len > strlen(deleted) && !strcmp(text + len - strlen(deleted), deleted))
 		text[len - strlen(deleted)] = 0;
@@ -230,7 +213,7 @@ static void consider_line(struct zn_mount *e, struct line *l)
 	bool rooted = !strcmp(l->root, "/");
 
 	point_show(point, l->point);
-	unescape_octal(l->fstype);
+	zn_str_unescape(l->fstype);
 	show_point(fstype, sizeof(fstype), l->fstype);
 	if (rooted == e->rooted && !strcmp(point, e->point) && !strcmp(fstype, e->fstype))
 		e->there = true;

@@ -36,6 +36,28 @@ const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index)
 	return server && server->id && !server->gone_ns ? server : NULL;
 }
 
+const struct zn_server *zn_server_by_id(const struct zn_arena *a, uint32_t id)
+{
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *server = zn_server_at(a, i);
+
+		if (server && server->id == id)
+			return server;
+	}
+	return NULL;
+}
+
+bool zn_server_is(const struct zn_arena *a, uint32_t tgid)
+{
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *server = zn_server_at(a, i);
+
+		if (server && server->tgid == tgid)
+			return true;
+	}
+	return false;
+}
+
 const struct zn_request_series *zn_server_series(
 	const struct zn_arena *a, const struct zn_server *server, enum zn_request_route route)
 {

@@ -111,6 +111,11 @@ static bool process_item(const void *owner, struct zn_json *j, uint32_t i)
 	return true;
 }
 
+static bool server_item(const void *owner, struct zn_json *j, uint32_t i)
+{
+	return zn_server_history(j, owner, i);
+}
+
 static void put_head(struct zn_json *j, const struct zn_state *state)
 {
 	zn_json_key(j, "node");
@@ -139,5 +144,6 @@ void zn_history_json(struct zn_out *o, const struct zn_state *state)
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "gpus", '[', state->history ? gpu_item : put_nothing, state);
 	whole &= zn_json_list(&j, "processes", '[', state->history ? process_item : put_nothing, state);
+	whole &= zn_json_list(&j, "servers", '[', state->latency ? server_item : put_nothing, state);
 	zn_json_end(&j, whole);
 }

@@ -10,6 +10,7 @@
 #define LINES_MAX 4096 /* lines of one cause that are told apart; a power of two */
 #define TRIES     32
 #define TOP       10
+#define TOP_JOB   3  /* in its report */
 #define SECONDS   60 /* of the row of GET /why */
 #define NS        9  /* decimals */
 #define LEAST     5  /* per cent of the time, for that row */
@@ -208,7 +209,8 @@ static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct 
 	zn_json_close(j, '}');
 }
 
-static void put_cause(struct zn_json *j, const struct zn_state *state, const struct zn_stacks_query *q, uint32_t leaf)
+static void put_cause(
+	struct zn_json *j, const struct zn_state *state, const struct zn_stacks_query *q, uint32_t leaf, int top)
 {
 	struct line *l;
 
@@ -224,7 +226,7 @@ static void put_cause(struct zn_json *j, const struct zn_state *state, const str
 	zn_json_key(j, "estimated");
 	zn_json_bool(j, table.estimated);
 	zn_json_key_open(j, "lines", '[');
-	for (int i = 0; i < TOP && (l = take_heaviest(leaf)); i++)
+	for (int i = 0; i < top && (l = take_heaviest(leaf)); i++)
 		put_line(j, state->stacks, l, leaf);
 	zn_json_close(j, ']');
 	zn_json_close(j, '}');
@@ -266,7 +268,7 @@ static void put_unknown(struct zn_json *j, const struct zn_state *state, const s
 	char why[ZN_TEXT_MAX];
 
 	zn_json_key_open(j, "unknown", '[');
-	for (uint32_t i = 0; i < state->agg->row_count; i++) {
+	for (uint32_t i = 0; state->walker && i < state->agg->row_count; i++) {
 		uint32_t row = state->agg->row[i];
 		const struct zn_proc *p = &state->agg->arena->procs[row];
 
@@ -316,12 +318,26 @@ void zn_lines_json(struct zn_out *o, const struct zn_state *state, const struct 
 		zn_json_key_open(&j, "causes", '[');
 		for (uint32_t leaf = 0; leaf < ZN_LEAF_COUNT; leaf++)
 			if (q->leaf == ZN_LEAF_COUNT || q->leaf == leaf)
-				put_cause(&j, state, q, leaf);
+				put_cause(&j, state, q, leaf, TOP);
 		zn_json_close(&j, ']');
 		zn_stacks_unlock(state->stacks);
 		put_unknown(&j, state, q);
 	}
 	zn_json_close(&j, '}');
+}
+
+bool zn_lines_item(struct zn_json *j, const struct zn_state *state, const struct zn_job *job, uint32_t i)
+{
+	struct zn_stacks_query q = {.leaf = ZN_LEAF_COUNT};
+
+	if (!state->stacks || i >= ZN_LEAF_COUNT)
+		return false;
+	snprintf(q.job, sizeof(q.job), "%s", job->id);
+	zn_stacks_lock(state->stacks);
+	zn_stacks_show(state->stacks, 0, zn_now_ns());
+	put_cause(j, state, &q, i, TOP_JOB);
+	zn_stacks_unlock(state->stacks);
+	return true;
 }
 
 /* ---- A row of GET /why. ---- */

@@ -7,12 +7,21 @@
 
 #include "zernel.h"
 
-/* Type and twin of struct zn_metric. */
-#define COUNTER   ZN_METRIC_COUNTER, false
-#define GAUGE     ZN_METRIC_GAUGE, false
-#define INFO      ZN_METRIC_INFO, false
-#define SUMMARY   ZN_METRIC_SUMMARY, false
-#define DURATIONS ZN_METRIC_SUMMARY, true
+/* Type, twin and collect of struct zn_metric. What a metric is of, its labels say: a process if one of them is `pid`, a
+ * job if one is `job_id` or `comm`, else the node. Those with another word before their type are of that. */
+#define COUNTER          ZN_METRIC_COUNTER, false, 0
+#define GAUGE            ZN_METRIC_GAUGE, false, 0
+#define INFO             ZN_METRIC_INFO, false, 0
+#define SUMMARY          ZN_METRIC_SUMMARY, false, 0
+#define DURATIONS        ZN_METRIC_SUMMARY, true, 0
+#define BRIEF_QUANTILES  ZN_METRIC_SUMMARY, true, ZN_COLLECT_QUANTILES
+#define JOB_GAUGE        ZN_METRIC_GAUGE, false, ZN_COLLECT_JOB
+#define JOB_INFO         ZN_METRIC_INFO, false, ZN_COLLECT_JOB
+#define DETAIL_COUNTER   ZN_METRIC_COUNTER, false, ZN_COLLECT_DETAIL
+#define DETAIL_GAUGE     ZN_METRIC_GAUGE, false, ZN_COLLECT_DETAIL
+#define DETAIL_INFO      ZN_METRIC_INFO, false, ZN_COLLECT_DETAIL
+#define DETAIL_SUMMARY   ZN_METRIC_SUMMARY, false, ZN_COLLECT_DETAIL
+#define DETAIL_DURATIONS ZN_METRIC_SUMMARY, true, ZN_COLLECT_DETAIL
 
 static bool ends_in(struct zn_str name, const char *end)
 {
@@ -67,6 +76,7 @@ static const struct zn_metric_counts memset_bytes = {ZN_C_MEMSET_BYTES, 1, NULL,
 static const struct zn_metric_counts memset_calls = {ZN_C_MEMSET_CALLS, 1, NULL, {0}, 0};
 
 static const struct zn_metric_durations launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, true};
+static const struct zn_metric_durations node_launch = {ZN_H_LAUNCH, ZN_H_LAUNCH, NULL, false};
 static const struct zn_metric_durations collective = {ZN_H_NCCL_FIRST, ZN_H_NCCL_LAST, "op", false};
 static const struct zn_metric_durations dataloader = {ZN_H_DATALOAD, ZN_H_DATALOAD, NULL, true};
 static const struct zn_metric_durations worker_idle = {ZN_H_WORKER_IDLE, ZN_H_WORKER_IDLE, NULL, true};
@@ -108,6 +118,9 @@ static const size_t nccl_errors = offsetof(struct zn_hist, errors);
 
 static const size_t request_in_flight = offsetof(struct zn_request_series, in_flight),
 		    request_events = offsetof(struct zn_request_series, events);
+static const enum zn_work work_launches = ZN_WORK_LAUNCHES, work_syscalls = ZN_WORK_SYSCALLS,
+			  work_switches = ZN_WORK_SWITCHES, work_queued = ZN_WORK_QUEUED, work_ioctl = ZN_WORK_IOCTL,
+			  work_gpu = ZN_WORK_GPU;
 static const enum zn_request_duration request_whole = ZN_REQUEST_WHOLE, request_first = ZN_REQUEST_FIRST,
 				      request_gap = ZN_REQUEST_GAP;
 static const enum zn_server_duration server_unread = ZN_SERVER_UNREAD, server_rtt = ZN_SERVER_RTT;
@@ -177,7 +190,7 @@ static const struct zn_metric table[] = {
 		"When the last such error came, since the epoch; what kind it is (application, memory, link, firmware, power), how bad (info, warning, critical), the process that the driver names, and its job. What is not known is an empty label."},
 	{"zernel_gpu_amdgpu_errors_total", COUNTER, "pci,error", zn_metrics_gpu_amdgpu_errors, NULL,
 		"Records of the kernel's log, since the daemon started, in which amdgpu reports a page fault, a timeout, a reset or hardware errors."},
-	{"zernel_kernel_log_records_total", COUNTER, "from", zn_metrics_gpu_log_records, NULL,
+	{"zernel_kernel_log_records_total", DETAIL_COUNTER, "from", zn_metrics_gpu_log_records, NULL,
 		"Records of the kernel's log that were read, of the kernel itself and of others; errors of GPUs are looked for in the first. Absent where it cannot be read."},
 	{"zernel_gpu_info", INFO, "gpu_id,uuid,pci,minor,vendor", zn_metrics_gpu_info, NULL,
 		"Always 1; the identity of a GPU. gpu_id is its index in PCI order; AMD's GPUs follow NVIDIA's in the order of their render nodes, whose minor number they have."},
@@ -206,13 +219,13 @@ static const struct zn_metric table[] = {
 		"Time from the outermost ncclGroupStart to its ncclGroupEnd."},
 	{"zernel_nccl_comm_init_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &comm_init,
 		"Time in the creation of a communicator, which waits for the other ranks."},
-	{"zernel_nccl_issue_skew_seconds", DURATIONS, "comm,quantile", zn_metrics_process_skew, NULL,
+	{"zernel_nccl_issue_skew_seconds", DETAIL_DURATIONS, "comm,quantile", zn_metrics_process_skew, NULL,
 		"Of the ranks of a communicator on this node: how long after the first one the last one issued the same collective. Point-to-point operations are not compared."},
 	{"zernel_nccl_issue_late_seconds_total", COUNTER, "comm,rank", zn_metrics_process_lateness, NULL,
 		"How long after the first rank of this node a rank issued its collectives: the straggler's grows."},
-	{"zernel_nccl_missing_rank_seconds", GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_since,
+	{"zernel_nccl_missing_rank_seconds", JOB_GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_since,
 		"For how long other ranks of this node have waited for one that has not issued what they have, or whose process has ended; there only from 1 s on. doing: what it does instead: gone, asleep, driver (inside of the GPU's), data, io, cpu or gpu. Of ranks that wait for one another in a chain the last one alone."},
-	{"zernel_nccl_missing_rank_doing_seconds", GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_doing,
+	{"zernel_nccl_missing_rank_doing_seconds", JOB_GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_doing,
 		"For how long such a rank has done nothing else meanwhile."},
 	{"zernel_nccl_longest_wait_seconds", GAUGE, "comm", zn_metrics_process_longest_wait, NULL,
 		"The longest time that ranks of this node have waited for one that came in the end: what may be usual for this program."},
@@ -220,7 +233,7 @@ static const struct zn_metric table[] = {
 		"For how long all ranks of a communicator on this node have waited for the GPU, or for a rank of another node, with nothing launched, copied or issued; none of them is missing. There only from 10 s on."},
 	{"zernel_nccl_issued_collectives", GAUGE, "comm", zn_metrics_process_issued, NULL,
 		"Collectives that every rank of a communicator on this node has issued. On all nodes the n-th is the same one, so that the node with fewer is behind; which ones count is as for the skew. While the node's daemon was not there when the communicator was made, it has none."},
-	{"zernel_nccl_rank_info", INFO, "pid,comm,rank,nranks", zn_metrics_process_ranks, NULL,
+	{"zernel_nccl_rank_info", JOB_INFO, "pid,comm,rank,nranks", zn_metrics_process_ranks, NULL,
 		"Always 1; the rank of a process in a communicator. comm is equal on all ranks."},
 	{"zernel_syscalls_total", COUNTER, "pid", zn_metrics_process_counts, &syscalls,
 		"System calls that the threads of a process began; those that probes of the kernel make on the way are not among them."},
@@ -228,13 +241,13 @@ static const struct zn_metric table[] = {
 		"System calls per launch: those that began over the last tick, by the launches of that tick; absent without one."},
 	{"zernel_gpu_ioctl_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &gpu_ioctl,
 		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for."},
-	{"zernel_gpu_driver_stuck_seconds", GAUGE, "pid", zn_metrics_process_driver_stuck, NULL,
+	{"zernel_gpu_driver_stuck_seconds", JOB_GAUGE, "pid", zn_metrics_process_driver_stuck, NULL,
 		"For how long the oldest call of ioctl() on a GPU's device has not come back; there only while one has lasted longer than from one tick to the next."},
 	{"zernel_gpu_ioctl_contention_ratio", GAUGE, "", zn_metrics_gpu_contention, NULL,
 		"Share of the time with some process inside ioctl() on a GPU's device in which two or more were, over the last tick; absent if none was."},
-	{"zernel_gpu_ioctl_busy_seconds_total", COUNTER, "", zn_metrics_gpu_calls, &gpu_busy,
+	{"zernel_gpu_ioctl_busy_seconds_total", DETAIL_COUNTER, "", zn_metrics_gpu_calls, &gpu_busy,
 		"Time with some process inside ioctl() on a GPU's device."},
-	{"zernel_gpu_ioctl_contended_seconds_total", COUNTER, "", zn_metrics_gpu_calls, &gpu_contended,
+	{"zernel_gpu_ioctl_contended_seconds_total", DETAIL_COUNTER, "", zn_metrics_gpu_calls, &gpu_contended,
 		"Time with two or more processes inside ioctl() on GPU devices; threads of one process are one."},
 	{"zernel_mmap_calls_total", COUNTER, "pid,call", zn_metrics_process_counts, &mmap_calls,
 		"Calls of mmap and munmap that succeeded; brk and mremap are none."},
@@ -278,33 +291,33 @@ static const struct zn_metric table[] = {
 		"CPU time of all processes of a job, those that have gone included, by the kernel's accounts of its control group; their sum is exact to the job's end, where mode is a sample. Absent where its group has no such account."},
 	{"zernel_job_cpus", GAUGE, "job_id", zn_metrics_job_use, &use_cpus,
 		"CPUs of this node that a job may use: as its prolog says, else as its control group allows, and no more than that group's quota."},
-	{"zernel_job_cpu_throttled_seconds_total", COUNTER, "job_id", zn_metrics_job_use, &use_throttled,
+	{"zernel_job_cpu_throttled_seconds_total", DETAIL_COUNTER, "job_id", zn_metrics_job_use, &use_throttled,
 		"Time for which the quota of a job's control group held its threads back, as of the last look. Absent without such a controller."},
 	{"zernel_job_memory_bytes", GAUGE, "job_id,kind", zn_metrics_job_memory, NULL,
 		"Memory of a job's control group: anon, what its processes hold; shmem, shared memory and files of tmpfs; kernel, on their behalf; file, cache of files, which the kernel takes back when memory is short."},
-	{"zernel_job_memory_swap_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_swap,
+	{"zernel_job_memory_swap_bytes", DETAIL_GAUGE, "job_id", zn_metrics_job_use, &use_swap,
 		"What of it is in swap. Absent with control groups of version 1."},
-	{"zernel_job_memory_peak_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_peak,
+	{"zernel_job_memory_peak_bytes", DETAIL_GAUGE, "job_id", zn_metrics_job_use, &use_peak,
 		"Highest memory of a job's control group by the kernel's own mark, cache of files included."},
-	{"zernel_job_memory_needed_peak_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_needed,
+	{"zernel_job_memory_needed_peak_bytes", DETAIL_GAUGE, "job_id", zn_metrics_job_use, &use_needed,
 		"Highest memory without cache of files: as seen at a look, or that mark less the most cache that was seen, whichever is more."},
 	{"zernel_job_memory_limit_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_limit,
 		"Limit of that group. Absent without one."},
 	{"zernel_job_memory_needed_ratio", GAUGE, "job_id", zn_metrics_job_use, &use_needed_ratio,
 		"Memory of a job that runs without cache of files, over its limit, now: at 1 the kernel kills. Absent without a limit."},
-	{"zernel_job_pressure_seconds_total", COUNTER, "job_id,resource,kind", zn_metrics_job_pressure, NULL,
+	{"zernel_job_pressure_seconds_total", DETAIL_COUNTER, "job_id,resource,kind", zn_metrics_job_pressure, NULL,
 		"Time in which some, or all, threads of a job that were not idle waited for a CPU, for memory or for a file, by the kernel's pressure accounts. Absent with control groups of version 1."},
 	{"zernel_job_efficiency_ratio", GAUGE, "job_id,resource", zn_metrics_job_efficiency, NULL,
 		"Of a job: cpu, its CPU time over that of the CPUs that it may use, from its start on; memory, zernel_job_memory_needed_peak_bytes over its limit."},
-	{"zernel_job_start_time_seconds", GAUGE, "job_id", zn_metrics_job_start, NULL,
+	{"zernel_job_start_time_seconds", DETAIL_GAUGE, "job_id", zn_metrics_job_start, NULL,
 		"Start of a job since the epoch, as far as it is known: when it was first heard of, if nobody said it."},
 	{"zernel_job_ended_time_seconds", GAUGE, "job_id", zn_metrics_job_ended, NULL,
 		"End of a job since the epoch; there only once it has ended."},
-	{"zernel_job_gpu_memory_peak_bytes", GAUGE, "job_id,gpu_id", zn_metrics_job_gpus, &job_peak,
+	{"zernel_job_gpu_memory_peak_bytes", DETAIL_GAUGE, "job_id,gpu_id", zn_metrics_job_gpus, &job_peak,
 		"Highest GPU memory use of all processes of a job together, as seen at a tick, or of one of them at any time. Absent where the memory of one of them is not known."},
 	{"zernel_job_gpu_busy_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_busy,
 		"Time of a job in which a process of it that had memory on that GPU launched, copied, communicated or waited for it, to a twentieth of a second; not while it waits for a rank that does not come."},
-	{"zernel_job_gpu_active_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_active,
+	{"zernel_job_gpu_active_seconds_total", DETAIL_COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_active,
 		"The same, and a tenth of a second behind each launch that nobody waits for: at most for how long the GPU had work, but for kernels that run longer than that alone."},
 	{"zernel_job_gpu_idle_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_idle,
 		"All other time of a job on a GPU that it was given or has used. It is told up to a minute late while a process of it has memory there."},
@@ -312,66 +325,78 @@ static const struct zn_metric table[] = {
 		"For how long nothing of a job has moved: no launch, copy, call to NCCL or batch of any of its processes, no byte of a file. There from its first launch on, while it has a process."},
 	{"zernel_job_stall_limit_seconds", GAUGE, "job_id", zn_metrics_job_stall_limit, NULL,
 		"For how long that may be: a minute (ten while its threads run on the CPU, as a compiler's do), or five times the longest pause that this job has made so far."},
-	{"zernel_job_cause_seconds_total", COUNTER, "job_id,cause", zn_metrics_job_causes, NULL,
+	{"zernel_job_cause_seconds_total", DETAIL_COUNTER, "job_id,cause", zn_metrics_job_causes, NULL,
 		"Time that the processes of a job lost, by what it was lost to; a process has one second in a second, whatever its threads do. docs/WHY.md says what the causes are."},
-	{"zernel_job_checkpoints_total", COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_count,
+	{"zernel_job_checkpoints_total", DETAIL_COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_count,
 		"Times in which a job wrote 16 MiB or more to files while none of its processes launched, one that goes on included."},
-	{"zernel_job_checkpoint_seconds_total", COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_ns,
+	{"zernel_job_checkpoint_seconds_total", DETAIL_COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_ns,
 		"How long they took, from the first to the last tick in which it wrote, or was blocked on files."},
-	{"zernel_job_checkpoint_bytes_total", COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_bytes,
+	{"zernel_job_checkpoint_bytes_total", DETAIL_COUNTER, "job_id", zn_metrics_job_checkpoints, &checkpoint_bytes,
 		"What was written in them."},
-	{"zernel_job_startup_seconds", GAUGE, "job_id,phase", zn_metrics_job_startup, NULL,
+	{"zernel_job_startup_seconds", DETAIL_GAUGE, "job_id,phase", zn_metrics_job_startup, NULL,
 		"Time from the start of that process of a job which took longest to its first steady launch, by phase; the phases add up to it. It grows while the process starts. Absent where every process began before the daemon. docs/WHY.md says what the phases are."},
 	{"zernel_job_launches_total", COUNTER, "job_id", zn_metrics_job_launches, NULL,
 		"Launches of all processes of a job, those that have gone included; without captured ones."},
+	{"zernel_job_launch_latency_seconds", DURATIONS, "job_id,quantile", zn_metrics_job_launch_latency, NULL,
+		"Host time of launches of all processes of a job, those that have gone included; as zernel_cuda_launch_latency_seconds."},
+	{"zernel_job_gpu_memory_used_bytes", GAUGE, "job_id,gpu_id", zn_metrics_job_gpu_memory, NULL,
+		"GPU memory that all processes of a job hold together. Of no job: job_id is empty. Absent where zernel_job_memory_complete is 0."},
+	{"zernel_job_memory_complete", GAUGE, "job_id", zn_metrics_job_gpu_complete, NULL,
+		"1: all GPU memory of the processes of a job was seen. 0: that of one of them was not, as of zernel_process_memory_complete."},
+	{"zernel_node_launches_total", COUNTER, "kind", zn_metrics_node_counts, &launches,
+		"Launches of all processes since the daemon started, those that have gone included; kinds as of zernel_cuda_launches_total."},
+	{"zernel_node_launch_latency_seconds", DURATIONS, "quantile", zn_metrics_process_durations, &node_launch,
+		"Host time of launches of all processes, likewise; as zernel_cuda_launch_latency_seconds."},
+	{"zernel_node_nccl_bytes_total", COUNTER, "", zn_metrics_node_nccl_bytes, NULL,
+		"Bytes of NCCL operations of all processes, likewise."},
 	{"zernel_job_nccl_bytes_total", COUNTER, "job_id", zn_metrics_job_nccl_bytes, NULL,
 		"Bytes of NCCL operations of all processes of a job, those that have gone included."},
 	{"zernel_job_stall_seconds_total", COUNTER, "job_id,cause", zn_metrics_job_stalls, NULL,
 		"Where the time of all launching threads of a job went, those that have gone included; causes as of zernel_step_stall_ratio."},
-	{"zernel_job_syscalls_total", COUNTER, "job_id", zn_metrics_job_counts, &syscalls,
+	{"zernel_job_syscalls_total", DETAIL_COUNTER, "job_id", zn_metrics_job_counts, &syscalls,
 		"System calls of all processes of a job that called a hooked library, those that have gone included."},
-	{"zernel_job_context_switches_total", COUNTER, "job_id,kind", zn_metrics_job_counts, &switches,
+	{"zernel_job_context_switches_total", DETAIL_COUNTER, "job_id,kind", zn_metrics_job_counts, &switches,
 		"Context switches of all processes of a job, likewise."},
-	{"zernel_job_offcpu_seconds_total", COUNTER, "job_id,state", zn_metrics_job_counts, &offcpu,
+	{"zernel_job_offcpu_seconds_total", DETAIL_COUNTER, "job_id,state", zn_metrics_job_counts, &offcpu,
 		"Time that threads of all processes of a job slept, likewise."},
-	{"zernel_job_tcp_sent_bytes_total", COUNTER, "job_id", zn_metrics_job_counts, &tcp_sent,
+	{"zernel_job_tcp_sent_bytes_total", DETAIL_COUNTER, "job_id", zn_metrics_job_counts, &tcp_sent,
 		"Bytes that all processes of a job gave to TCP, likewise."},
-	{"zernel_job_tcp_received_bytes_total", COUNTER, "job_id", zn_metrics_job_counts, &tcp_received,
+	{"zernel_job_tcp_received_bytes_total", DETAIL_COUNTER, "job_id", zn_metrics_job_counts, &tcp_received,
 		"Bytes that all processes of a job took from TCP, likewise."},
-	{"zernel_job_tcp_retransmits_total", COUNTER, "job_id", zn_metrics_job_counts, &tcp_retransmits,
+	{"zernel_job_tcp_retransmits_total", DETAIL_COUNTER, "job_id", zn_metrics_job_counts, &tcp_retransmits,
 		"Segments sent again of all processes of a job, likewise."},
 	{"zernel_io_read_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_read,
 		"Bytes read from files, each counted once, whichever call moved it. Those of mapped files and of copy_file_range are apart. Of no job: job_id is empty."},
 	{"zernel_io_write_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_write,
 		"Bytes written to files, as accepted by the call; likewise."},
-	{"zernel_io_mapped_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_mapped,
+	{"zernel_io_mapped_bytes_total", DETAIL_COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_mapped,
 		"Bytes that page faults of mapped files brought into memory: whole pages, and what was read ahead."},
-	{"zernel_io_copied_bytes_total", COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_copied,
+	{"zernel_io_copied_bytes_total", DETAIL_COUNTER, "job_id,mount,fstype", zn_metrics_io_bytes, &io_copied,
 		"Bytes copied by copy_file_range, on the mount they were copied to; the file system may share them instead of moving them."},
 	{"zernel_io_requests_total", COUNTER, "job_id,mount,fstype,op", zn_metrics_io_ops, &io_calls,
 		"File operations; op is read, write, copy, mmap, open, create, unlink, mkdir, rmdir, rename, fsync or stat."},
 	{"zernel_io_errors_total", COUNTER, "job_id,mount,fstype,op", zn_metrics_io_ops, &io_errors,
 		"File operations that failed, where the file or its directory was found."},
-	{"zernel_io_latency_seconds", DURATIONS, "job_id,mount,op,quantile", zn_metrics_io_durations, NULL,
+	{"zernel_io_latency_seconds", BRIEF_QUANTILES, "job_id,mount,op,quantile", zn_metrics_io_durations, NULL,
 		"Duration of file operations, from the call to its return; of asynchronous ones, where it is known, to their completion."},
 	{"zernel_alert_state", GAUGE, "alert,severity", zn_metrics_self_alerts, NULL, "0 inactive, 1 pending, 2 firing."},
 	{"zernel_anomaly_score", GAUGE, "pid,signal", zn_metrics_process_anomalies, NULL,
 		"How far the last 5 s of a signal of a process are above (below: negative) what was usual in the 10 minutes before, in robust standard deviations, up to 100; docs/ALERTS.md has the signals. Absent for the first 3 minutes, and where there was no value."},
 	{"zernel_build_info", INFO, "version,commit,source", zn_metrics_self_build, NULL,
 		"Always 1; source is live, or simulated for invented data."},
-	{"zernel_kernel_info", INFO, "release", zn_metrics_self_kernel, NULL, "Always 1; the running kernel."},
-	{"zernel_probe_attached", GAUGE, "family,symbol,library", zn_metrics_self_attached, NULL,
+	{"zernel_kernel_info", DETAIL_INFO, "release", zn_metrics_self_kernel, NULL, "Always 1; the running kernel."},
+	{"zernel_probe_attached", DETAIL_GAUGE, "family,symbol,library", zn_metrics_self_attached, NULL,
 		"1 if the function is hooked in that library, 0 if it is missing there or could not be hooked."},
 	{"zernel_libraries", GAUGE, "state", zn_metrics_self_libraries, NULL,
 		"Files with a library's name that processes map: hooked, or waiting, for which /health has the reasons."},
 	{"zernel_probe_hang_seconds", GAUGE, "", zn_metrics_self_hang, NULL,
 		"For how long a change of probes has been waiting for a process; while it does, forks may wait. 0: none does."},
 	{"zernel_probe_hits_total", COUNTER, "family", zn_metrics_self_hits, NULL, "Hooked calls."},
-	{"zernel_probe_bias_seconds", SUMMARY, "first_instruction,quantile", zn_metrics_self_bias, NULL,
+	{"zernel_probe_bias_seconds", DETAIL_SUMMARY, "first_instruction,quantile", zn_metrics_self_bias, NULL,
 		"What the probes themselves add to a measured interval, calibrated at start; the median is taken out of each. It depends on how the kernel executes the instruction that the probe stands on."},
-	{"zernel_probe_run_seconds_total", COUNTER, "program", zn_metrics_self_run, NULL,
+	{"zernel_probe_run_seconds_total", DETAIL_COUNTER, "program", zn_metrics_self_run, NULL,
 		"Time in each BPF program; there only while the kernel keeps statistics (sysctl kernel.bpf_stats_enabled)."},
-	{"zernel_probe_duty_ratio", GAUGE, "family", zn_metrics_self_duty, NULL,
+	{"zernel_probe_duty_ratio", DETAIL_GAUGE, "family", zn_metrics_self_duty, NULL,
 		"CPU time that all processes spent in our probes over the last tick, in cores: calls at their calibrated cost."},
 	{"zernel_overhead_ratio", GAUGE, "pid", zn_metrics_process_overhead, NULL,
 		"Share of one core that a process spent in our probes over the last tick: calls at their calibrated cost."},
@@ -393,12 +418,38 @@ static const struct zn_metric table[] = {
 		"Time that the first bytes of a request over TCP lay in the socket before the server read them; in ticks of the kernel's clock."},
 	{"zernel_request_rtt_seconds", DURATIONS, "pid,quantile", zn_metrics_server_durations, &server_rtt,
 		"Smoothed round trip of a request's connection at its end, as TCP knows it."},
+	{"zernel_request_anomaly_score", GAUGE, "pid,signal", zn_metrics_request_anomalies, NULL,
+		"How far the last 5 s of a server are above (below: negative) what was usual for it in the 10 minutes before, in robust standard deviations; signal is first_event_p99 or event_gap_p99. Absent for the first 3 minutes, and where there was no value."},
 	{"zernel_request_held_total", COUNTER, "pid,what", zn_metrics_server_held, NULL,
 		"Events of which TCP kept bytes back when they were sent: for want of an acknowledgement or of room. first: the first one of an answer."},
 	{"zernel_request_connections_total", COUNTER, "pid,protocol", zn_metrics_server_connections, NULL,
 		"Connections to a server whose protocol was told by their first bytes. Requests are seen in http1 alone; other: one that left HTTP, such as a WebSocket."},
 	{"zernel_service_info", INFO, "service,pid,role,port,comm", zn_metrics_server_info, NULL,
-		"A process whose requests are counted: it listens, and belongs to one that uses a GPU. role: both where it uses one itself. service: the outermost such process above it. port 0: a Unix socket alone."},
+		"A process of a service. role: front listens, gpu works on a GPU for it, both does both. service: the outermost server. port 0: on no port of TCP."},
+	{"zernel_serving_requests_total", COUNTER, "service,how", zn_metrics_serving_requests, NULL,
+		"Requests of a service that ended, those between its own servers left out. alone: no other one was in flight from its begin to its end."},
+	{"zernel_serving_seconds_total", COUNTER, "service", zn_metrics_serving_seconds, NULL,
+		"Time with a request in flight, as of the last begin or end of one, or event."},
+	{"zernel_serving_stall_seconds_total", COUNTER, "service,cause", zn_metrics_serving_stalls, NULL,
+		"Time of the launching threads of a service's engines while a request was in flight, by what they did: causes as of zernel_stall_seconds_total."},
+	{"zernel_serving_launches_total", COUNTER, "service", zn_metrics_serving_work, &work_launches,
+		"Launches of a service's engines while a request was in flight."},
+	{"zernel_serving_syscalls_total", COUNTER, "service", zn_metrics_serving_work, &work_syscalls,
+		"System calls of a service's engines while a request was in flight."},
+	{"zernel_serving_context_switches_total", COUNTER, "service", zn_metrics_serving_work, &work_switches,
+		"Context switches of a service's engines while a request was in flight."},
+	{"zernel_serving_runqueue_seconds_total", COUNTER, "service", zn_metrics_serving_work, &work_queued,
+		"Time that threads of a service's engines waited for a CPU while a request was in flight."},
+	{"zernel_serving_ioctl_seconds_total", COUNTER, "service", zn_metrics_serving_work, &work_ioctl,
+		"Time that threads of a service's engines were inside ioctl() on a GPU while a request was in flight."},
+	{"zernel_request_launches", GAUGE, "service", zn_metrics_serving_per_request, &work_launches,
+		"Launches of a service's engines over the last minute by requests that ended in it; absent without one, and where requests take longer than a quarter of it."},
+	{"zernel_request_syscalls", GAUGE, "service", zn_metrics_serving_per_request, &work_syscalls,
+		"The same of system calls."},
+	{"zernel_request_context_switches", GAUGE, "service", zn_metrics_serving_per_request, &work_switches,
+		"The same of context switches."},
+	{"zernel_request_gpu_wait_seconds", GAUGE, "service", zn_metrics_serving_per_request, &work_gpu,
+		"The same of time that the engines' launching threads waited for the GPU."},
 	{"zernel_lost_total", COUNTER, "what", zn_metrics_self_lost, NULL, "Things that could not be counted or delivered."},
 	{"zernel_outbound_requests_total", COUNTER, "to,result", zn_metrics_self_sent, NULL,
 		"Requests that the daemon made, by destination and what became of them: retried ones are made again, refused ones are not, failed ones were given up for newer ones."},
@@ -407,16 +458,16 @@ static const struct zn_metric table[] = {
 		"Destinations that cannot be reached, or say that they cannot serve now."},
 	{"zernel_ras_requests_total", COUNTER, "outcome", zn_metrics_self_ras, NULL,
 		"Questions to the RAS service of NCCL about a job that seems to hang, by what came of them, those that were not asked because of who listens included; docs/WHY.md."},
-	{"zernel_table_entries", GAUGE, "table", zn_metrics_self_tables, &entries, "Entries in use of a fixed table."},
-	{"zernel_table_limit", GAUGE, "table", zn_metrics_self_tables, &limit, "Size of a fixed table."},
-	{"zernel_ticks_total", COUNTER, "", zn_metrics_self_ticks, NULL,
+	{"zernel_table_entries", DETAIL_GAUGE, "table", zn_metrics_self_tables, &entries, "Entries in use of a fixed table."},
+	{"zernel_table_limit", DETAIL_GAUGE, "table", zn_metrics_self_tables, &limit, "Size of a fixed table."},
+	{"zernel_ticks_total", DETAIL_COUNTER, "", zn_metrics_self_ticks, NULL,
 		"Ticks since the start of the daemon: at each, rates are made anew and alerts evaluated."},
 	{"zernel_http_requests_total", COUNTER, "path,code", zn_metrics_self_requests, NULL, "Requests answered."},
-	{"zernel_http_connections", GAUGE, "", zn_metrics_self_connections, NULL, "Open connections, WebSocket clients included."},
-	{"zernel_ws_clients", GAUGE, "", zn_metrics_self_clients, NULL, "WebSocket clients."},
+	{"zernel_http_connections", DETAIL_GAUGE, "", zn_metrics_self_connections, NULL, "Open connections, WebSocket clients included."},
+	{"zernel_ws_clients", DETAIL_GAUGE, "", zn_metrics_self_clients, NULL, "WebSocket clients."},
 	{"zernel_scrape_render_seconds", GAUGE, "", zn_metrics_self_render, NULL,
 		"Time it took to render the scrape before this."},
-	{"zernel_otlp_render_seconds", GAUGE, "", zn_metrics_self_export, NULL,
+	{"zernel_otlp_render_seconds", DETAIL_GAUGE, "", zn_metrics_self_export, NULL,
 		"Time it took to make and hand over the requests of the last OTLP export."},
 	{"process_cpu_seconds_total", COUNTER, "", zn_metrics_self_cpu, NULL, "CPU time of the daemon."},
 	{"process_resident_memory_bytes", GAUGE, "", zn_metrics_self_resident, NULL, "Resident memory of the daemon."},
@@ -467,11 +518,76 @@ void zn_metrics_walk(
 		zn_walk_metric(&w, &m[i]);
 }
 
+uint32_t zn_metrics_series(const struct zn_options *options)
+{
+	static const uint32_t sets[] = {[ZN_SERIES_PROCESS] = ZN_COLLECT_ALL,
+		[ZN_SERIES_JOB] = ZN_COLLECT_NODE | ZN_COLLECT_JOB,
+		[ZN_SERIES_NODE] = ZN_COLLECT_NODE};
+
+	return options ? sets[options->series] : ZN_COLLECT_ALL;
+}
+
+static bool has_label(const struct zn_metric *m, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *at = m->labels; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (!strncmp(at, name, len) && (!at[len] || at[len] == ','))
+			return true;
+	return false;
+}
+
+static uint32_t collect_of(const struct zn_metric *m)
+{
+	uint32_t said = m->collect & ZN_COLLECT_ALL;
+
+	if (said)
+		return said;
+	if (has_label(m, "pid"))
+		return ZN_COLLECT_PROCESS;
+	return has_label(m, "job_id") || has_label(m, "comm") ? ZN_COLLECT_JOB : ZN_COLLECT_NODE;
+}
+
+bool zn_metrics_collected(const struct zn_metric *m, uint32_t collect)
+{
+	return collect == ZN_COLLECT_ALL || collect & collect_of(m);
+}
+
+bool zn_metrics_summary(const struct zn_metric *m, uint32_t collect)
+{
+	return zn_metrics_collected(m, collect) &&
+		(!m->twin || !zn_metrics_brief(collect) || m->collect & ZN_COLLECT_QUANTILES);
+}
+
+bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect)
+{
+	return m->twin && zn_metrics_collected(m, collect) &&
+		(!zn_metrics_brief(collect) || !(m->collect & ZN_COLLECT_QUANTILES));
+}
+
 void zn_metrics_list(FILE *to)
 {
 	for (size_t i = 0; i < ZN_LEN(table); i++)
 		fprintf(to, "%s{%s} %s\n    %s\n", table[i].name, table[i].labels, zn_metrics_type_name(table[i].type),
 			table[i].help);
+}
+
+/* What each value of collect[] stands for. */
+static void list_collects(FILE *to)
+{
+	static const char *const labels[ZN_COLLECT_COUNT] = {
+#define X(e, label) label,
+		ZN_COLLECTS(X)
+#undef X
+	};
+
+	for (uint32_t bit = 0; bit < ZN_COLLECT_COUNT; bit++) {
+		fprintf(to, "\n- `%s`:", labels[bit]);
+		for (size_t i = 0; i < ZN_LEN(table); i++)
+			if (collect_of(&table[i]) == 1u << bit)
+				fprintf(to, " `%s`", table[i].name);
+	}
+	fputc('\n', to);
 }
 
 static const char docs_head[] =
@@ -491,6 +607,8 @@ static const char docs_head[] =
 	"summary and histogram: when it was 0, which is the process's first hooked call or the daemon's start. In text 0.0.4 "
 	"an info is a gauge. Prometheus with native histograms asks for Protocol Buffers: docs/SERVING.md says what it gets.\n\n"
 	"| metric | type | labels | meaning |\n|---|---|---|---|\n";
+static const char docs_collects[] =
+	"\n## Parts\n\nWhat `--series` and `?collect[]=` call them: docs/SERVING.md says what is left out.\n";
 static const char docs_lost[] =
 	"\n## What can be lost\n\n`zernel_lost_total{what=...}`: all of them stay 0 on a healthy node.\n\n"
 	"| what | meaning |\n|---|---|\n";
@@ -504,4 +622,6 @@ void zn_metrics_docs(FILE *to)
 	fputs(docs_lost, to);
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++)
 		fprintf(to, "| `%s` | %s |\n", zn_loss_label(i), zn_loss_help(i));
+	fputs(docs_collects, to);
+	list_collects(to);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* metrics_job.c: what metrics of jobs yield: what they are, and sums over their processes, gone ones included. */
+#include <string.h>
+
 #include "zernel.h"
 
 /* What the processes of a job did, those that have gone included. */
@@ -25,10 +27,7 @@ static void list_jobs(struct zn_walk *w)
 	if (w->jobs_listed)
 		return;
 	w->jobs_listed = true;
-	jobs.count = 0;
-	for (uint32_t i = 0; j && i < ZN_JOBS_MAX; i++)
-		if (j->job[i].state != ZN_JOB_FREE && zn_jobs_find(j, j->job[i].id, ZN_UNKNOWN) == &j->job[i])
-			jobs.job[jobs.count++] = &j->job[i];
+	jobs.count = j ? zn_jobs_newest(j, jobs.job) : 0;
 }
 
 static void sum_gone(struct job_sum *s, const struct zn_job *job)
@@ -359,6 +358,61 @@ void zn_metrics_job_launches(struct zn_walk *w)
 	each_job(w, job_launches);
 }
 
+/* Scratch: which processes each job has: by slot the first one, by process the next, each plus 1. */
+static struct {
+	uint16_t first[ZN_JOBS_MAX], next[ZN_PROCS_MAX];
+	struct zn_hist merged;
+} of_job;
+
+static void list_processes(struct zn_walk *w)
+{
+	const struct zn_proc *p;
+
+	memset(of_job.first, 0, sizeof(of_job.first));
+	ZN_EACH_PROC(w, r, p)
+	{
+		const struct zn_job *job = zn_jobs_of(w->state->jobs, p);
+
+		if (!job)
+			continue;
+		of_job.next[r] = of_job.first[job->slot];
+		of_job.first[job->slot] = (uint16_t)(r + 1);
+	}
+}
+
+static void merge_launches(struct zn_walk *w, const struct zn_job *job)
+{
+	struct zn_hist *to = &of_job.merged;
+
+	memset(to, 0, sizeof(*to));
+	if (job->gone[ZN_H_LAUNCH].calls)
+		zn_hist_merge(to, &job->gone[ZN_H_LAUNCH]);
+	for (uint32_t r = of_job.first[job->slot]; r; r = of_job.next[r - 1]) {
+		const struct zn_proc *p = zn_walk_proc(w, r - 1);
+		const struct zn_hist *h = p ? zn_arena_hist(w->state->agg->arena, p->hist[ZN_H_LAUNCH]) : NULL;
+
+		if (h && h->calls)
+			zn_hist_merge(to, h);
+	}
+}
+
+static void job_launch_latency(struct zn_walk *w, const struct zn_job *job)
+{
+	merge_launches(w, job);
+	if (!of_job.merged.calls)
+		return;
+	job_series(w, job);
+	zn_walk_durations(w, &of_job.merged);
+}
+
+/* In one pass over the processes, whatever the number of jobs. */
+void zn_metrics_job_launch_latency(struct zn_walk *w)
+{
+	if (w->state->jobs)
+		list_processes(w);
+	each_job(w, job_launch_latency);
+}
+
 void zn_metrics_job_nccl_bytes(struct zn_walk *w)
 {
 	each_job(w, job_nccl_bytes);
@@ -490,4 +544,84 @@ static void job_efficiency(struct zn_walk *w, const struct zn_job *job, const st
 void zn_metrics_job_efficiency(struct zn_walk *w)
 {
 	each_use(w, job_efficiency);
+}
+
+/* ---- GPU memory by job; the last row is of what is of no job. ---- */
+
+#define NO_JOB ZN_JOBS_MAX
+static struct job_memory {
+	bool any, partial, had[ZN_GPUS_MAX];
+	uint64_t used_bytes[ZN_GPUS_MAX];
+} memory[ZN_JOBS_MAX + 1];
+
+static void add_process(struct zn_walk *w, struct job_memory *m, uint32_t row)
+{
+	struct zn_gpu_usage share[ZN_PROC_GPUS + 1];
+	size_t n = zn_agg_shares(w->state->agg, row, share);
+
+	m->any = m->any || n;
+	m->partial = m->partial || w->state->agg->info[row].ledger == ZN_LEDGER_PARTIAL;
+	for (size_t i = 0; i < n; i++) {
+		m->partial = m->partial || share[i].partial;
+		m->had[share[i].gpu] = m->had[share[i].gpu] || share[i].sum.peak_bytes;
+		m->used_bytes[share[i].gpu] += share[i].sum.used_bytes;
+	}
+}
+
+/* Rows that are used are clean before and behind a walk: what nobody uses is not touched. */
+static void each_memory(
+	struct zn_walk *w, void (*series)(struct zn_walk *w, const char *job_id, const struct job_memory *m))
+{
+	const struct zn_proc *p;
+
+	ZN_EACH_PROC(w, r, p)
+	{
+		const struct zn_job *job = w->state->jobs ? zn_jobs_of(w->state->jobs, p) : NULL;
+
+		add_process(w, &memory[job ? job->slot : NO_JOB], w->state->agg->row[r]);
+	}
+	list_jobs(w);
+	for (uint32_t i = 0; i <= jobs.count; i++) {
+		const struct zn_job *job = i < jobs.count ? jobs.job[i] : NULL;
+		const struct job_memory *m = &memory[job ? job->slot : NO_JOB];
+
+		if (m->any || m->partial)
+			series(w, job ? job->id : "", m);
+	}
+	for (uint32_t slot = 0; slot <= NO_JOB; slot++)
+		if (memory[slot].any || memory[slot].partial)
+			memory[slot] = (struct job_memory){0};
+}
+
+static void memory_series(struct zn_walk *w, const char *job_id)
+{
+	zn_walk_series(w);
+	zn_walk_label(w, "job_id", job_id);
+}
+
+static void used_memory(struct zn_walk *w, const char *job_id, const struct job_memory *m)
+{
+	for (uint32_t g = 0; g < w->state->agg->gpus.count && !m->partial; g++) {
+		if (!m->had[g])
+			continue;
+		memory_series(w, job_id);
+		zn_walk_label(w, "gpu_id", w->state->agg->gpus.gpu[g].id);
+		zn_walk_integer(w, m->used_bytes[g]);
+	}
+}
+
+static void complete_memory(struct zn_walk *w, const char *job_id, const struct job_memory *m)
+{
+	memory_series(w, job_id);
+	zn_walk_integer(w, !m->partial);
+}
+
+void zn_metrics_job_gpu_memory(struct zn_walk *w)
+{
+	each_memory(w, used_memory);
+}
+
+void zn_metrics_job_gpu_complete(struct zn_walk *w)
+{
+	each_memory(w, complete_memory);
 }

@@ -234,16 +234,19 @@ static void put_family(struct page *p, struct zn_walk *w, const struct zn_metric
 		zn_protobuf_close(p->out, p->family);
 }
 
-void zn_metrics_proto(struct zn_out *o, const struct zn_state *state)
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *state, uint32_t collect)
 {
 	struct page p = {.out = o};
 	const struct zn_metric *m;
 	struct zn_walk w;
 
+	collect = collect ? collect : zn_metrics_series(state->options);
 	zn_walk_init(&w, state, put_series, &p);
+	w.brief = zn_metrics_brief(collect);
 	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {
-		put_family(&p, &w, m, false);
-		if (m->twin)
+		if (zn_metrics_summary(m, collect))
+			put_family(&p, &w, m, false);
+		if (zn_metrics_twin_shown(m, collect))
 			put_family(&p, &w, m, true);
 	}
 }

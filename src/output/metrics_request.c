@@ -7,6 +7,9 @@
 #define EACH_SERVER(w, i, s)                                                                                           \
 	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++)                                                                  \
 		if ((s = zn_server_at((w)->state->agg->arena, i)))
+#define EACH_SERVICE(w, i, v)                                                                                          \
+	for (uint32_t i = 0; i < ZN_SERVICES_MAX; i++)                                                                 \
+		if ((v = zn_serving_at((w)->state->agg->arena, i)))
 #define EACH_SERIES(w, s, route, r)                                                                                    \
 	for (enum zn_request_route route = 0; route < ZN_ROUTE_COUNT; route++)                                         \
 		if ((r = zn_server_series((w)->state->agg->arena, s, route)))
@@ -140,21 +143,145 @@ void zn_metrics_server_connections(struct zn_walk *w)
 	}
 }
 
+static void put_info(struct zn_walk *w, const struct zn_server *s)
+{
+	char comm[sizeof(s->comm) + 1] = "";
+
+	memcpy(comm, s->comm, sizeof(s->comm));
+	server_series(w, s);
+	zn_walk_number(w, "service", s->service);
+	zn_walk_number(w, "pid", s->tgid);
+	zn_walk_label(w, "role", zn_server_role(s->role));
+	zn_walk_number(w, "port", s->port);
+	zn_walk_label(w, "comm", comm);
+	zn_walk_integer(w, 1);
+}
+
+/* Engines that are no servers. */
+static void put_engines(struct zn_walk *w, const struct zn_serving *v)
+{
+	for (uint32_t i = 0; i < ZN_ENGINES_MAX; i++) {
+		const struct zn_proc *p = zn_serving_engine(w->state->agg->arena, v, i);
+		struct zn_server engine = {.role = ZN_ROLE_GPU, .service = v->pid};
+
+		if (!p || zn_server_is(w->state->agg->arena, p->tgid))
+			continue;
+		engine.tgid = p->tgid;
+		engine.job = p->job;
+		engine.since_ns = p->first_ns;
+		memcpy(engine.comm, p->comm, sizeof(engine.comm));
+		put_info(w, &engine);
+	}
+}
+
 void zn_metrics_server_info(struct zn_walk *w)
+{
+	const struct zn_serving *v;
+	const struct zn_server *s;
+
+	EACH_SERVER(w, i, s)
+	put_info(w, s);
+	EACH_SERVICE(w, i, v)
+	put_engines(w, v);
+}
+
+/* ---- services ---- */
+
+static void service_series(struct zn_walk *w, const struct zn_serving *v)
+{
+	const struct zn_server *root = zn_server_by_id(w->state->agg->arena, v->id);
+
+	if (root)
+		server_series(w, root);
+	else
+		zn_walk_series(w);
+	zn_walk_number(w, "service", v->pid);
+}
+
+void zn_metrics_serving_requests(struct zn_walk *w)
+{
+	const struct zn_serving *v;
+
+	EACH_SERVICE(w, i, v)
+	for (uint32_t alone = 0; alone < 2; alone++) {
+		uint64_t exact = v->exact < v->done ? v->exact : v->done;
+
+		service_series(w, v);
+		zn_walk_label(w, "how", alone ? "alone" : "shared");
+		zn_walk_integer(w, alone ? exact : v->done - exact);
+	}
+}
+
+void zn_metrics_serving_seconds(struct zn_walk *w)
+{
+	const struct zn_serving *v;
+
+	EACH_SERVICE(w, i, v)
+	{
+		service_series(w, v);
+		zn_walk_scaled(w, v->serving_ns, 9);
+	}
+}
+
+void zn_metrics_serving_stalls(struct zn_walk *w)
+{
+	const struct zn_serving *v;
+
+	if (!zn_agg_measures(w->state->agg, ZN_FAM_SCHED))
+		return;
+	EACH_SERVICE(w, i, v)
+	for (enum zn_stall cause = 0; cause < ZN_STALL_COUNT; cause++) {
+		service_series(w, v);
+		zn_walk_label(w, "cause", zn_stall_label(cause));
+		zn_walk_scaled(w, v->work[ZN_WORK_STALL + cause], 9);
+	}
+}
+
+void zn_metrics_serving_work(struct zn_walk *w)
+{
+	enum zn_work work = *(const enum zn_work *)w->metric->arg;
+	const struct zn_serving *v;
+
+	if (!zn_serving_measured(w->state->agg, work))
+		return;
+	EACH_SERVICE(w, i, v)
+	{
+		service_series(w, v);
+		zn_walk_scaled(w, v->work[work], zn_serving_work_decimals(work));
+	}
+}
+
+void zn_metrics_serving_per_request(struct zn_walk *w)
+{
+	enum zn_work work = *(const enum zn_work *)w->metric->arg;
+	const struct zn_serving *v;
+
+	if (!w->state->servings || !zn_serving_measured(w->state->agg, work))
+		return;
+	EACH_SERVICE(w, i, v)
+	{
+		const struct zn_serving_view *view = &w->state->servings->view[i];
+
+		if (!view->per_request)
+			continue;
+		service_series(w, v);
+		zn_walk_scaled(w, view->work[work], zn_serving_work_decimals(work) + 3);
+	}
+}
+
+void zn_metrics_request_anomalies(struct zn_walk *w)
 {
 	const struct zn_server *s;
 
 	EACH_SERVER(w, i, s)
-	{
-		char comm[sizeof(s->comm) + 1] = "";
+	for (uint32_t signal = 0; signal < ZN_LATENCY_SIGNALS; signal++) {
+		int32_t v = zn_latency_score(w->state->latency, i, s->id, signal);
 
-		memcpy(comm, s->comm, sizeof(s->comm));
+		if (v == ZN_SCORE_NONE)
+			continue;
 		server_series(w, s);
-		zn_walk_number(w, "service", s->service);
 		zn_walk_number(w, "pid", s->tgid);
-		zn_walk_label(w, "role", zn_server_role(s->role));
-		zn_walk_number(w, "port", s->port);
-		zn_walk_label(w, "comm", comm);
-		zn_walk_integer(w, 1);
+		zn_walk_label(w, "signal", zn_latency_signal(signal));
+		zn_walk_signed(w, v);
 	}
 }

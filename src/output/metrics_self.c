@@ -13,6 +13,8 @@ void zn_metrics_self_alerts(struct zn_walk *w)
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
 		const struct zn_rule *rule = &a->rules->rule[i];
 
+		if (w->brief && !zn_alerts_rule_state(a, rule))
+			continue;
 		zn_walk_series(w);
 		zn_walk_label(w, "alert", rule->name);
 		zn_walk_label(w, "severity", rule->severity);
@@ -194,6 +196,8 @@ void zn_metrics_self_lost(struct zn_walk *w)
 	const struct zn_state *state = w->state;
 
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++) {
+		if (w->brief && !zn_state_lost(state, i))
+			continue;
 		zn_walk_series(w);
 		zn_walk_label(w, "what", zn_loss_label(i));
 		zn_walk_integer(w, zn_state_lost(state, i));

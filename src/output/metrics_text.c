@@ -19,7 +19,7 @@ static struct duration durations[ZN_HISTS_MAX + ZN_IO_MAX];
 /* The text as it is written. A series is its labels, written once; further lines of it copy them from there. */
 struct text {
 	struct zn_out *out;
-	bool openmetrics;
+	bool openmetrics, brief;
 	enum zn_metric_type type;  /* of the family at hand */
 	struct zn_str name, base;  /* of its samples; without _total */
 	size_t labels, labels_len; /* of the series at hand, as above */
@@ -27,6 +27,8 @@ struct text {
 	/* The last long value of a label: what it is, and how it is written. It comes with each symbol of a library. */
 	size_t long_len, escaped_len;
 	char long_value[ESCAPED_MAX / 3], escaped[ESCAPED_MAX];
+	char twin[ZN_TWIN_BYTES]; /* the name of the twin at hand */
+	bool twin_alone;          /* durations of the family at hand are buckets and nothing else */
 };
 
 static void put_str(struct zn_out *o, struct zn_str s)
@@ -150,9 +152,10 @@ static void put_label(struct text *t, char before, const struct zn_label *l)
 }
 
 /* From the name on to the last label, without the closing bracket. */
-static void put_series(struct text *t, const struct zn_sample *s)
+static void put_series(struct text *t, const struct zn_sample *s, const char *suffix)
 {
 	put_str(t->out, t->name);
+	zn_out_text(t->out, suffix);
 	t->labels = t->out->len;
 	for (uint32_t i = 0; i < s->label_count; i++)
 		put_label(t, i ? ',' : '{', &s->label[i]);
@@ -192,7 +195,7 @@ static void put_number(struct text *t, uint64_t v, int decimals)
 /* OpenMetrics: when a counter, summary or histogram was 0. */
 static void put_created(struct text *t, uint64_t since_ms)
 {
-	if (!t->openmetrics)
+	if (!t->openmetrics || t->brief)
 		return;
 	put_again(t, "_created");
 	put_number(t, since_ms, 3);
@@ -200,7 +203,7 @@ static void put_created(struct text *t, uint64_t since_ms)
 
 static void put_single(struct text *t, const struct zn_sample *s)
 {
-	put_series(t, s);
+	put_series(t, s, "");
 	if (s->negative) {
 		before_value(t->out);
 		zn_out_char(t->out, '-');
@@ -241,13 +244,25 @@ static void put_calibration(struct text *t, const struct zn_sample *s)
 	} lines[] = {{"0.1", s->bias->p10_ns}, {"0.5", s->bias->p50_ns}, {"0.9", s->bias->p90_ns},
 		{"0.99", s->bias->p99_ns}};
 
-	put_series(t, s);
+	put_series(t, s, "");
 	for (size_t i = 0; i < ZN_LEN(lines); i++) {
 		if (i)
 			put_again(t, "");
 		put_quantile(t, lines[i].quantile, lines[i].ns);
 	}
 	put_sum_and_count(t, s->bias->sum_ns, s->bias->samples, s->since_ms);
+}
+
+/* A brief one is its 99th percentile. */
+static void put_summary(struct text *t, const struct duration *d)
+{
+	if (!t->brief) {
+		put_quantile(t, "0.5", d->spread.p50_ns);
+		put_again(t, "");
+	}
+	put_quantile(t, "0.99", d->spread.p99_ns);
+	if (!t->brief)
+		put_sum_and_count(t, d->spread.sum_ns, d->spread.le[ZN_LE_COUNT - 1], d->since_ms);
 }
 
 /* Writes a summary, and keeps it for its twin, a histogram whose buckets can be added up across nodes. */
@@ -259,24 +274,11 @@ static void put_durations(struct text *t, const struct zn_sample *s)
 		return;
 	t->durations++;
 	zn_hist_spread(s->hist, &d->spread);
-	put_series(t, s);
-	put_quantile(t, "0.5", d->spread.p50_ns);
-	put_again(t, "");
-	put_quantile(t, "0.99", d->spread.p99_ns);
-	put_sum_and_count(t, d->spread.sum_ns, d->spread.le[ZN_LE_COUNT - 1], s->since_ms);
+	put_series(t, s, "");
+	d->since_ms = s->since_ms;
+	put_summary(t, d);
 	d->labels = t->labels;
 	d->labels_len = t->labels_len;
-	d->since_ms = s->since_ms;
-}
-
-static void put_sample(void *to, const struct zn_sample *s)
-{
-	if (s->hist)
-		put_durations(to, s);
-	else if (s->bias)
-		put_calibration(to, s);
-	else
-		put_single(to, s);
 }
 
 /* The limits of zn_le_ns() in seconds, as the Prometheus libraries print them and OpenMetrics wants them: these
@@ -314,16 +316,57 @@ static void put_histogram(struct text *t, const struct duration *d)
 	put_sum_and_count(t, d->spread.sum_ns, d->spread.le[ZN_LE_COUNT - 1], d->since_ms);
 }
 
-/* The twin has its place even without a series. */
-static void close_family(struct text *t, const struct zn_metric *m)
+/* The histogram without its summary. */
+static void put_histogram_alone(struct text *t, const struct zn_sample *s)
 {
-	char twin[ZN_TWIN_BYTES];
+	struct zn_out *o = t->out;
+	size_t at = o->len;
+	struct zn_spread spread;
 
-	if (!m->twin)
-		return;
-	zn_metrics_twin(twin, m->name);
-	t->name = t->base = str_of(twin);
+	zn_hist_spread(s->hist, &spread);
+	put_series(t, s, "_bucket");
+	zn_out_char(o, t->labels_len ? ',' : '{');
+	put_buckets(o, (struct zn_str){o->at + at, o->len - at}, spread.le);
+	put_sum_and_count(t, spread.sum_ns, spread.le[ZN_LE_COUNT - 1], s->since_ms);
+}
+
+static void put_sample(void *to, const struct zn_sample *s)
+{
+	const struct text *t = to;
+
+	if (s->hist && t->twin_alone)
+		put_histogram_alone(to, s);
+	else if (s->hist)
+		put_durations(to, s);
+	else if (s->bias)
+		put_calibration(to, s);
+	else
+		put_single(to, s);
+}
+
+static void open_twin(struct text *t, const struct zn_metric *m)
+{
+	zn_metrics_twin(t->twin, m->name);
+	t->type = m->type;
+	t->name = t->base = str_of(t->twin);
 	put_head(t, t->base, "histogram", m->help);
+}
+
+/* A metric with a twin is a summary, a histogram behind it, or one of the two. A family has its place even without a
+ * series. */
+static void put_metric(struct text *t, struct zn_walk *w, const struct zn_metric *m, uint32_t collect)
+{
+	bool twin = zn_metrics_twin_shown(m, collect);
+
+	t->twin_alone = twin && !zn_metrics_summary(m, collect);
+	if (t->twin_alone)
+		open_twin(t, m);
+	else
+		open_family(t, m);
+	zn_walk_metric(w, m);
+	if (!twin || t->twin_alone)
+		return;
+	open_twin(t, m);
 	for (size_t i = 0; i < t->durations && !t->out->full; i++)
 		put_histogram(t, &durations[i]);
 }
@@ -336,19 +379,19 @@ static int32_t room_for_files(void *to)
 	return t->out->cap > taken ? (int32_t)(t->out->cap - taken) : 0;
 }
 
-void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics)
+void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics, uint32_t collect)
 {
 	struct text t = {.out = o, .openmetrics = openmetrics};
 	const struct zn_metric *m;
 	struct zn_walk w;
 
+	collect = collect ? collect : zn_metrics_series(state->options);
 	zn_walk_init(&w, state, put_sample, &t);
+	t.brief = w.brief = zn_metrics_brief(collect);
 	w.room = room_for_files;
-	for (size_t i = 0; (m = zn_metrics_at(i)); i++) {
-		open_family(&t, m);
-		zn_walk_metric(&w, m);
-		close_family(&t, m);
-	}
+	for (size_t i = 0; (m = zn_metrics_at(i)); i++)
+		if (zn_metrics_collected(m, collect))
+			put_metric(&t, &w, m, collect);
 	if (openmetrics)
 		zn_out_text(o, "# EOF\n");
 }

@@ -87,7 +87,7 @@ void zn_walk_init(
 	w->to = to;
 	w->room = NULL;
 	w->digits = (struct zn_out){.at = w->bytes, .cap = sizeof(w->bytes)};
-	w->jobs_listed = w->jobs_summed = w->hashes_compared = false;
+	w->jobs_listed = w->jobs_summed = w->hashes_compared = w->brief = false;
 }
 
 void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)

@@ -8,6 +8,9 @@
 
 #include "zernel.h"
 
+#define OTLP_BYTES_MIN   (32 << 10) /* room that the longest series always fits into, with all around it */
+#define OTLP_SERIES_BITS 20         /* of one metric, at most */
+
 enum { REQUEST_RESOURCE_METRICS = 1 };
 enum { RESOURCE = 1, SCOPE_METRICS };
 enum { RESOURCE_ATTRIBUTE = 1 };
@@ -247,23 +250,25 @@ static void put_scope(struct zn_out *o)
 /* From the series *at on, until they end or one does not fit. *at: the metric's number, and the series' within it. */
 static void put_metrics(struct request *r, const struct zn_state *state, uint32_t *at)
 {
-	uint32_t row = *at >> ZN_OTLP_SERIES_BITS;
+	uint32_t row = *at >> OTLP_SERIES_BITS, collect = zn_metrics_series(state->options);
 	const struct zn_metric *m;
 	struct zn_walk w;
 
 	zn_walk_init(&w, state, put_series, r);
-	r->skip = *at & ((1u << ZN_OTLP_SERIES_BITS) - 1);
+	w.brief = zn_metrics_brief(collect);
+	r->skip = *at & ((1u << OTLP_SERIES_BITS) - 1);
 	for (; !r->stop && (m = zn_metrics_at(row)); row += !r->stop) {
 		r->seen = 0;
 		r->open = false;
-		zn_walk_metric(&w, m);
+		if (zn_metrics_collected(m, collect))
+			zn_walk_metric(&w, m);
 		if (r->open) {
 			zn_protobuf_close(r->out, r->data);
 			zn_protobuf_close(r->out, r->metric);
 		}
 		r->skip = 0;
 	}
-	*at = row << ZN_OTLP_SERIES_BITS | (r->stop ? r->seen : 0);
+	*at = row << OTLP_SERIES_BITS | (r->stop ? r->seen : 0);
 }
 
 bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_wall_ms, uint32_t *at)
@@ -271,7 +276,7 @@ bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_w
 	struct request r = {.out = o, .now_ns = now_wall_ms * ZN_NS_PER_MS};
 	size_t before = o->len, resource, scope;
 
-	if (o->cap - o->len < ZN_OTLP_BYTES_MIN) {
+	if (o->cap - o->len < OTLP_BYTES_MIN) {
 		o->full = true;
 		return false;
 	}

@@ -242,11 +242,11 @@ void zn_pprof_profile(struct zn_out *o, const struct zn_state *state, const stru
 
 /* ---- Folded lines. ---- */
 
-/* What separates frames, and a frame from its count, is no part of one. */
+/* What separates frames, or lines, is no part of one. */
 static void put_plain(struct zn_out *o, struct zn_str text)
 {
 	for (size_t i = 0; i < text.len; i++)
-		zn_out_char(o, text.at[i] == ';' ? ':' : text.at[i]);
+		zn_out_char(o, text.at[i] == ';' ? ':' : (unsigned char)text.at[i] < ' ' ? '?' : text.at[i]);
 }
 
 static void put_frame(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_node *n)

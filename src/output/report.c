@@ -414,6 +414,13 @@ static bool label_change_item(const void *report, struct zn_json *j, uint32_t i)
 	return zn_labels_change(j, annotations_of(report), i);
 }
 
+static bool line_item(const void *report, struct zn_json *j, uint32_t i)
+{
+	const struct zn_report *r = report;
+
+	return zn_lines_item(j, r->state, r->job, i);
+}
+
 /* The largest last: where room is short, the last ones are cut. */
 static const struct {
 	const char *key;
@@ -428,6 +435,7 @@ static const struct {
 	{"alerts", '[', alert_item},
 	{"labels", '[', label_item},
 	{"label_changes", '[', label_change_item},
+	{"lines", '[', line_item},
 	{"steps", '[', step_item},
 	{"io", '[', io_item},
 };

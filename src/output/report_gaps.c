@@ -122,6 +122,13 @@ static const char *no_nccl(const struct zn_report *r)
 	return why_without(r->state, ZN_FAM_NCCL);
 }
 
+static const char *no_lines(const struct zn_report *r)
+{
+	const char *why = r->state->stacks ? NULL : why_without(r->state, ZN_FAM_STACKS);
+
+	return why && *why ? why : NULL;
+}
+
 static const char *no_thread_time(const struct zn_report *r)
 {
 	return why_without(r->state, ZN_FAM_SCHED);
@@ -151,6 +158,7 @@ static const struct {
 	{"some of its steps", steps_lost},
 	{"some of its alerts", alerts_lost},
 	{"where the launching threads' time went", no_thread_time},
+	{"which lines of its programs did it", no_lines},
 	{"I/O", no_io},
 	{"some I/O", some_io},
 	{"some I/O", io_beyond},

@@ -447,6 +447,36 @@ static void put_files(struct zn_out *o, struct zn_str r)
 	}
 }
 
+/* "  70 %  train.py:219 in step", under what it does. */
+static void lines_of(struct zn_out *o, struct zn_str cause)
+{
+	struct zn_str list = zn_path_find(cause, "lines"), key, line;
+	char says[40], file[160], function[80], number[ZN_UNITS_CELL], share[ZN_UNITS_CELL];
+	const char *slash;
+
+	put_line(o, "  %s%s", zn_path_text(cause, "says", says, sizeof(says)),
+		is_true(cause, "estimated") ? ", estimated" : "");
+	for (size_t at = 0; zn_json_next(list, &at, &key, &line);) {
+		zn_path_text(line, "file", file, sizeof(file));
+		slash = strrchr(file, '/');
+		snprintf(number, sizeof(number), ":%llu", (unsigned long long)integer_at(line, "line"));
+		put_line(o, "    %3s %%  %s%s in %s", zn_path_text(line, "percent", share, sizeof(share)),
+			slash ? slash + 1 : file, zn_path_known(line, "line") ? number : "",
+			zn_path_text(line, "function", function, sizeof(function)));
+	}
+}
+
+static void put_lines(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_path_find(r, "lines"), key, cause;
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &cause); n++) {
+		if (!n)
+			put_heading(o, "Lines of its programs that did most of what");
+		lines_of(o, cause);
+	}
+}
+
 static void put_steps(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "steps"), key, s;
@@ -553,7 +583,8 @@ static void put_gaps(struct zn_out *o, struct zn_str r)
 void zn_report_page(struct zn_out *o, struct zn_str json)
 {
 	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {put_who, put_efficiency, put_when, put_gpus,
-		put_cuda, put_nccl, put_files, put_steps, put_kills, put_labels, put_alerts, put_losses, put_gaps};
+		put_cuda, put_nccl, put_files, put_lines, put_steps, put_kills, put_labels, put_alerts, put_losses,
+		put_gaps};
 
 	if (zn_json_check(json))
 		return;

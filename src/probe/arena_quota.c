@@ -37,6 +37,7 @@ void zn_bpf_quota_open(struct zn_probe *p)
 		[ZN_QUOTA_SERVER] = ZN_SERVERS_MAX,
 		[ZN_QUOTA_ROUTE] = ZN_REQUEST_SERIES,
 		[ZN_QUOTA_REQUEST] = ZN_REQUEST_MAX,
+		[ZN_QUOTA_SERVICE] = ZN_SERVICES_MAX,
 	};
 
 	for (enum zn_quota_table t = 0; t < ZN_QUOTA_COUNT; t++) {

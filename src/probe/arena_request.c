@@ -43,7 +43,8 @@ int zn_bpf_request_open(struct zn_probe *p)
 		return 0;
 	a->servers = table_map(p, ZN_MAP_SERVERS, ZN_SERVERS_MAX * sizeof(*a->servers));
 	a->request_series = table_map(p, ZN_MAP_REQUEST_SERIES, ZN_REQUEST_SERIES * sizeof(*a->request_series));
-	if (!a->servers || !a->request_series)
+	a->services = table_map(p, ZN_MAP_SERVICES, ZN_SERVICES_MAX * sizeof(*a->services));
+	if (!a->servers || !a->request_series || !a->services)
 		return -errno;
 	clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
 	a->shared->jiffy_ns = (uint32_t)tick.tv_nsec;
@@ -58,7 +59,10 @@ void zn_bpf_request_close(struct zn_probe *p)
 		munmap(a->servers, ZN_SERVERS_MAX * sizeof(*a->servers));
 	if (a->request_series)
 		munmap(a->request_series, ZN_REQUEST_SERIES * sizeof(*a->request_series));
+	if (a->services)
+		munmap(a->services, ZN_SERVICES_MAX * sizeof(*a->services));
 	a->servers = NULL;
+	a->services = NULL;
 	a->request_series = NULL;
 }
 
@@ -102,6 +106,8 @@ static void request_end(struct zn_arena *a, const struct zn_request *c)
 	enum zn_request_code code = zn_http1_is_aborted(c) ? ZN_OUTCOME_ABORTED : zn_http1_code(c);
 
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_REQUEST], c->owner);
+	if (c->service && c->service <= ZN_SERVICES_MAX && a->services[c->service - 1].id == c->service_id)
+		__atomic_fetch_sub(&a->services[c->service - 1].in_flight, 1, __ATOMIC_RELAXED);
 	if (!s || s->id != c->id)
 		return;
 	__atomic_fetch_add(&s->done[code], 1, __ATOMIC_RELAXED);

@@ -72,6 +72,7 @@ static void thread_end(struct zn_probe *p, void *place, uint32_t tid)
 	struct zn_thread *t = place;
 	uint32_t owner = t->owner, held = t->held; /* the next one may take the place at once */
 
+	t->stack = 0; /* if that is the next one's by now, its next call writes it again */
 	if (__sync_bool_compare_and_swap(&t->tid, tid, 0))
 		thread_gives(p, of_caller, owner, held & 3);
 }

@@ -602,7 +602,7 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	f->libraries = zn_libraries_open(probe, options, &f->lock);
 	f->gpu_files = files_given(options);
 	f->places.lock = &f->lock;
-	zn_services_init(&f->services, probe, &f->lock);
+	zn_services_init(&f->services, probe, zn_libraries_mappers(f->libraries), &f->lock);
 	zn_holders_init(&f->holders, probe, options, &f->lock);
 	f->mappings =
 		(struct zn_mappings){.owner = f, .mapped = on_mapped, .lost = event_lost, .incomplete = on_incomplete};

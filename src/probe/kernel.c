@@ -482,6 +482,8 @@ static bool has_choice(uint8_t family)
  * sleeps while its fexit is taken away returns to memory that was freed. */
 static const char *why_refused(const struct zn_probe *p, uint32_t i)
 {
+	if (table[i].method == ZN_METHOD_KPROBE && !p->kernel.kprobe_type)
+		return "this kernel has no kprobes"; /* the verifier takes half a second for programs of no use */
 	if (!p->old)
 		return NULL;
 	if (table[i].object != &zn_bpf_vfs || table[i].method == ZN_METHOD_TRACEPOINT)
@@ -525,17 +527,24 @@ static void *methods_open_beside(void *arg)
 	return NULL;
 }
 
-/* The scheduler's programs take the verifier as long as half of the others, and share nothing with them: a thread does it. */
+/* Families whose programs take the verifier long, and share nothing with those of others: each has a thread of its own. */
 static void methods_open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method wanted)
 {
-	const uint64_t sched = 1ULL << ZN_FAM_SCHED;
-	struct opening o = {p, families & sched, wanted};
-	pthread_t thread;
-	bool beside = o.families && !pthread_create(&thread, NULL, methods_open_beside, &o);
+	static const enum zn_family alone[] = {ZN_FAM_SCHED, ZN_FAM_REQUESTS};
+	struct opening o[ZN_LEN(alone)];
+	pthread_t thread[ZN_LEN(alone)];
+	bool beside[ZN_LEN(alone)];
 
-	methods_open(p, beside ? families & ~sched : families, wanted);
-	if (beside)
-		pthread_join(thread, NULL);
+	for (size_t i = 0; i < ZN_LEN(alone); i++) {
+		o[i] = (struct opening){p, families & 1ULL << alone[i], wanted};
+		beside[i] = o[i].families && !pthread_create(&thread[i], NULL, methods_open_beside, &o[i]);
+		if (beside[i])
+			families &= ~o[i].families;
+	}
+	methods_open(p, families, wanted);
+	for (size_t i = 0; i < ZN_LEN(alone); i++)
+		if (beside[i])
+			pthread_join(thread[i], NULL);
 }
 
 #define NODES_MAX 255

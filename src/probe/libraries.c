@@ -600,6 +600,11 @@ struct zn_quota *zn_libraries_quota(struct zn_libraries *l)
 	return &l->quota;
 }
 
+const struct zn_mappers *zn_libraries_mappers(const struct zn_libraries *l)
+{
+	return &l->judge.mappers;
+}
+
 /* ---- open and close ---- */
 
 static struct zn_libraries the_libraries; /* large, and there is one daemon in a process */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mappers.c: which processes map a file, by the kernel's own inode, and which of them could make the kernel wait.
+ * mappers.c: which processes map a file, by the kernel's own inode, and which of them could make the kernel wait. And
+ * whom processes are connected with over Unix sockets, by another iterator of the same object.
  *
  * To put a probe on a file or to take one away, the kernel takes the memory lock of each process that maps the file,
  * under whatever name, and meanwhile no process of the node can fork (register_for_each_vma() and dup_mmap_sem of
@@ -304,6 +305,41 @@ uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 	return 0;
 }
 
+/* ---- Unix sockets ---- */
+
+void zn_mappers_asked(const struct zn_mappers *m, uint32_t tgid, bool add)
+{
+	uint32_t one = 1;
+
+	if (m->asked_fd < 0)
+		return;
+	if (add)
+		bpf_map_update_elem(m->asked_fd, &tgid, &one, BPF_ANY);
+	else
+		bpf_map_delete_elem(m->asked_fd, &tgid);
+}
+
+void zn_mappers_peers(
+	const struct zn_mappers *m, void (*visit)(void *to, const struct zn_service_edge *found), void *to)
+{
+	static struct zn_service_edge found[512];
+	int fd = m->peers_fd < 0 ? -1 : bpf_iter_create(m->peers_fd), again = 0;
+	size_t have = 0, i;
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	while ((n = read(fd, (char *)found + have, sizeof(found) - have)) > 0 ||
+		(n < 0 && (errno == EAGAIN || errno == EINTR) && again++ < AGAIN_MAX)) {
+		have += n > 0 ? (size_t)n : 0;
+		for (i = 0; i < have / sizeof(*found); i++)
+			visit(to, &found[i]);
+		have -= i * sizeof(*found);
+		memmove(found, found + i, have);
+	}
+	close(fd);
+}
+
 /* ---- open and close ---- */
 
 /* An iterator over this process alone, from 6.1 on: its mappings are found without a walk over all processes. */
@@ -319,6 +355,15 @@ static int own_link(struct bpf_program *program)
 	return fd;
 }
 
+static int peers_link(struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
+	int fd = link ? zn_fd_keep(bpf_link__fd(link)) : -1;
+
+	bpf_link__destroy(link);
+	return fd;
+}
+
 int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
 {
 	struct bpf_object *o = zn_object_open(p, &zn_bpf_mappers);
@@ -326,7 +371,7 @@ int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
 	struct bpf_link *link = NULL;
 	int err;
 
-	*m = (struct zn_mappers){-1, -1, -1};
+	*m = (struct zn_mappers){-1, -1, -1, -1, -1};
 	if (!o)
 		return -errno;
 	err = bpf_object__load(o);
@@ -339,6 +384,8 @@ int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
 		m->link_fd = zn_fd_keep(bpf_link__fd(link));
 		m->query_fd = zn_fd_keep(bpf_object__find_map_fd_by_name(o, "query"));
 		m->own_fd = own_link(program);
+		m->asked_fd = zn_fd_keep(bpf_object__find_map_fd_by_name(o, "asked"));
+		m->peers_fd = peers_link(bpf_object__find_program_by_name(o, "socket_visit"));
 	}
 	bpf_link__destroy(link);
 	bpf_object__close(o);
@@ -350,4 +397,6 @@ void zn_mappers_close(struct zn_mappers *m)
 	zn_fd_close(&m->link_fd);
 	zn_fd_close(&m->query_fd);
 	zn_fd_close(&m->own_fd);
+	zn_fd_close(&m->peers_fd);
+	zn_fd_close(&m->asked_fd);
 }

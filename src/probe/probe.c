@@ -78,6 +78,25 @@ static uint64_t per_cpu_offset(void)
 	return found;
 }
 
+static void *load_jobs(void *arg)
+{
+	zn_object_load_jobs(arg);
+	return NULL;
+}
+
+/* Jobs and the kernel's families beside each other: nearly all of the time is the kernel's verifier. */
+static void open_kernel(struct zn_probe *p, uint64_t families, enum zn_probe_method method)
+{
+	pthread_t jobs;
+	bool beside = !pthread_create(&jobs, NULL, load_jobs, p);
+
+	if (!beside)
+		load_jobs(p);
+	zn_kernel_open(p, families, method);
+	if (beside)
+		pthread_join(jobs, NULL);
+}
+
 static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method method, char why[ZN_TEXT_MAX])
 {
 	int err;
@@ -98,9 +117,8 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	zn_calib_families(p);
 	p->arena.shared->per_cpu_offset = per_cpu_offset();
 	p->arena.shared->cpu_count = p->cpus_possible <= ZN_CPUS_MAX ? p->cpus_possible : 0;
-	zn_object_load_jobs(p);
 	p->arena.shared->families = families;
-	zn_kernel_open(p, families, method);
+	open_kernel(p, families, method);
 	zn_object_load_stacks(p);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	p->arena.shared->stalls = p->kernel.method[ZN_FAM_SCHED] != ZN_METHOD_NONE;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define CHUNK       (64 * 1024)
@@ -77,23 +76,28 @@ uint64_t zn_start_ns(int pid)
 	return zn_start_ticks(pid) * (ZN_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
+struct names {
+	bool (*visit)(void *to, int dir, const char *name);
+	void *to;
+	int dir;
+};
+
+static bool visit_name(void *names, const struct dirent64 *e)
+{
+	struct names *n = names;
+
+	return n->visit(n->to, n->dir, e->d_name);
+}
+
 bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to)
 {
-	char buffer[4096] __attribute__((aligned(8))); /* of its own: visit may read another directory */
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool go_on = true;
-	ssize_t n;
+	struct names n = {visit, to, open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 
-	while (fd >= 0 && go_on && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
-		for (ssize_t at = 0; at < n && go_on;) {
-			const struct dirent64 *e = (const void *)(buffer + at);
-
-			go_on = visit(to, fd, e->d_name);
-			at += e->d_reclen;
-		}
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	if (n.dir < 0)
+		return false;
+	zn_file_names(n.dir, visit_name, &n);
+	close(n.dir);
+	return true;
 }
 
 /* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA and HIP. */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define PYTHON_TABLE     65536 /* bytes of a function's table of lines */
 #define ELF_BUDGET_BYTES ((size_t)64 << 20)
 #define CHAIN_MAX        4096 /* threads, interpreters and frames that are followed */
 #define SEARCH_BYTES     4096 /* beside the thread pointer */
@@ -410,7 +411,7 @@ bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t m
 
 int zn_python_line(const struct zn_python_process *p, const struct zn_python_code *code, int index)
 {
-	static __thread uint8_t table[ZN_PYTHON_TABLE];
+	static __thread uint8_t table[PYTHON_TABLE];
 	uint64_t size;
 
 	if (!read_word(p, code->lines + BYTES_SIZE, &size) || size > sizeof(table) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * services.c: which processes serve together with those that use a GPU. A front end listens and calls no GPU; the engine calls
- * one and listens on nothing. They belong together if one is the other, if both are of one job, if one started the other, or
- * if they have one session or one container (a namespace of process ids).
+ * one and listens on nothing. They belong together if one is the other, if both are of one job, if one started the other,
+ * if they have one session or one container (a namespace of process ids), or if a Unix socket joins them and they have one owner.
  *
  * All processes are looked at when a process is tracked for the first time, and every few seconds, as a Unix socket tells
  * nothing when it begins to listen; one that listens on a port of TCP is told of, and looked at by itself. Runs on the finder's
@@ -27,12 +27,14 @@
 #define TCP_LISTEN    0x0a
 #define ACCEPTS       0x10000 /* __SO_ACCEPTCON, of a Unix socket */
 
-void zn_services_init(struct zn_services *s, struct zn_probe *p, pthread_mutex_t *lock)
+void zn_services_init(
+	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock)
 {
 	struct stat st;
 
 	memset(s, 0, sizeof(*s));
 	s->probe = p;
+	s->mappers = mappers;
 	s->lock = lock;
 	s->dir = -1;
 	s->own_namespace = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
@@ -73,12 +75,13 @@ static struct zn_job_ref job_of(const struct zn_services *s, uint32_t pid)
 	return job;
 }
 
-static void gpu_learn(struct zn_services *s, struct zn_service_gpu *g, uint32_t id, uint32_t pid)
+static void member_learn(struct zn_services *s, struct zn_service_member *g, uint32_t id, uint32_t pid, uint32_t owner)
 {
 	struct zn_procfs_stat stat;
 	uint32_t parent;
 
-	*g = (struct zn_service_gpu){.id = id, .pid = pid, .job = job_of(s, pid), .pid_ns = container_of_pid(s, pid)};
+	*g = (struct zn_service_member){
+		.id = id, .owner = owner, .pid = pid, .job = job_of(s, pid), .pid_ns = container_of_pid(s, pid)};
 	if (!zn_procfs_stat("/proc", pid, &stat))
 		return;
 	g->session = stat.session;
@@ -87,6 +90,53 @@ static void gpu_learn(struct zn_services *s, struct zn_service_gpu *g, uint32_t 
 		g->parent[i] = parent;
 		parent = zn_procfs_stat("/proc", parent, &stat) ? stat.parent : 0;
 	}
+}
+
+static uint64_t mix_id(uint64_t hash, uint32_t id)
+{
+	return (hash ^ id) * ZN_FNV_PRIME;
+}
+
+/* What is known of the servers that there are. */
+static uint64_t servers_learn(struct zn_services *s)
+{
+	const struct zn_arena *a = &s->probe->arena;
+	uint64_t hash = ZN_FNV_BASIS;
+
+	s->server_count = 0;
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		uint32_t id = __atomic_load_n(&a->servers[i].id, __ATOMIC_ACQUIRE);
+
+		if (!id || __atomic_load_n(&a->servers[i].gone_ns, __ATOMIC_RELAXED))
+			continue;
+		if (s->server[i].id != id)
+			member_learn(s, &s->server[i], id, a->servers[i].tgid, a->servers[i].owner);
+		s->server[i].port = a->servers[i].port;
+		s->listed[s->server_count++] = i;
+		hash = mix_id(hash, id);
+	}
+	return hash;
+}
+
+/* Anew when somebody came or went. */
+static void services_join(struct zn_services *s)
+{
+	static struct zn_joined joined;
+	uint64_t hash = servers_learn(s);
+
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (s->gpu[row].id)
+			hash = mix_id(hash, s->gpu[row].id);
+	for (uint32_t i = 0; i < s->edge_count; i++)
+		hash = mix_id(mix_id(hash, s->edge[i].pid), s->edge[i].peer);
+	if (hash == s->members)
+		return;
+	s->members = hash;
+	zn_members_join(s, &joined);
+	pthread_mutex_lock(s->lock);
+	s->joined = joined;
+	s->is_joined = true;
+	pthread_mutex_unlock(s->lock);
 }
 
 /* False: nobody uses a GPU. A row that is not mapped yet is looked at in the next round. */
@@ -98,7 +148,7 @@ static bool gpus_learn(struct zn_services *s)
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		uint32_t tgid = __atomic_load_n(&a->shared->row_tgid[row], __ATOMIC_ACQUIRE);
 		uint8_t mapped = __atomic_load_n(&a->proc_mapped[row / 8], __ATOMIC_ACQUIRE);
-		struct zn_service_gpu *g = &s->gpu[row];
+		struct zn_service_member *g = &s->gpu[row];
 
 		if (!tgid || !(mapped >> (row % 8) & 1)) {
 			g->id = 0;
@@ -107,11 +157,65 @@ static bool gpus_learn(struct zn_services *s)
 		count++;
 		if (g->id == a->procs[row].id)
 			continue;
-		gpu_learn(s, g, a->procs[row].id, tgid);
+		member_learn(s, g, a->procs[row].id, tgid, a->procs[row].owner);
 		s->again = true;
 	}
 	s->gpu_count = count;
 	return count;
+}
+
+/* ---- Unix sockets ---- */
+
+static void edge_add(void *to, const struct zn_service_edge *found)
+{
+	struct zn_services *s = to;
+	uint32_t own = 0;
+
+	for (uint32_t i = 0; i < s->edge_count; i++) {
+		if (s->edge[i].pid == found->pid && s->edge[i].peer == found->peer)
+			return;
+		own += s->edge[i].pid == found->pid;
+	}
+	if (own < ZN_SERVICE_PEERS && s->edge_count < ZN_SERVICE_EDGES)
+		s->edge[s->edge_count++] = *found;
+}
+
+/* Whom the processes that use a GPU are connected with. */
+static void edges_find(struct zn_services *s)
+{
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
+		uint32_t pid = s->gpu[row].id ? s->gpu[row].pid : 0;
+
+		if (s->asked[row] == pid)
+			continue;
+		if (s->asked[row])
+			zn_mappers_asked(s->mappers, s->asked[row], false);
+		s->asked[row] = pid;
+	}
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) /* after all: an id may have moved to another row */
+		if (s->asked[row])
+			zn_mappers_asked(s->mappers, s->asked[row], true);
+	s->edge_count = 0;
+	if (s->gpu_count)
+		zn_mappers_peers(s->mappers, edge_add, s);
+}
+
+static bool has_edge(const struct zn_services *s, uint32_t pid)
+{
+	uint32_t owner = 0;
+	bool asked = false;
+
+	for (uint32_t i = 0; i < s->edge_count; i++) {
+		if (s->edge[i].peer != pid)
+			continue;
+		if (!asked)
+			owner = zn_owner_of((int)pid);
+		asked = true;
+		for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+			if (s->gpu[row].id && s->gpu[row].pid == s->edge[i].pid && s->gpu[row].owner == owner)
+				return true;
+	}
+	return false;
 }
 
 struct candidate {
@@ -121,7 +225,7 @@ struct candidate {
 	uint64_t pid_ns;
 };
 
-static bool is_with(const struct zn_service_gpu *g, const struct candidate *c)
+static bool is_with(const struct zn_service_member *g, const struct candidate *c)
 {
 	if (g->pid == c->pid || c->stat.parent == g->pid || (g->session > 1 && g->session == c->stat.session))
 		return true;
@@ -345,12 +449,15 @@ static void process_look(struct zn_services *s, uint32_t pid)
 {
 	struct candidate c;
 	uint32_t port;
-	bool both;
+	bool both, with;
 
-	if (pid == s->probe->arena.shared->daemon_tgid || is_watched(s, pid) || !candidate_find(s, pid, &c, &both))
+	if (pid == s->probe->arena.shared->daemon_tgid || is_watched(s, pid))
+		return;
+	with = candidate_find(s, pid, &c, &both);
+	if (!with && (pid == 1 || !has_edge(s, pid)))
 		return;
 	sockets_find(s, pid);
-	if (process_listens(s, pid, &port))
+	if (process_listens(s, pid, &port) && (with || port)) /* the system's log has a socket with everybody */
 		found_add(s, &c, both, port);
 }
 
@@ -380,6 +487,7 @@ static bool sweep_step(struct zn_services *s)
 
 static void sweep_begin(struct zn_services *s, uint64_t now_ns)
 {
+	edges_find(s);
 	s->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	s->sweeping = true;
 	s->again = false;
@@ -410,6 +518,7 @@ void zn_services_run(struct zn_services *s, uint64_t until_ns)
 	}
 	if (!s->sweeping && (s->again || now_ns - s->swept_ns >= SWEEP_NS))
 		sweep_begin(s, now_ns);
+	services_join(s);
 	while (s->sweeping && sweep_step(s))
 		if (zn_now_ns() > until_ns)
 			return;
@@ -442,4 +551,17 @@ void zn_services_take(struct zn_services *s, void (*found)(void *to, const struc
 		pthread_mutex_unlock(s->lock);
 		found(to, &server);
 	}
+}
+
+bool zn_services_joined(struct zn_services *s, struct zn_joined *to)
+{
+	bool is_new;
+
+	pthread_mutex_lock(s->lock);
+	is_new = s->is_joined;
+	if (is_new)
+		*to = s->joined;
+	s->is_joined = false;
+	pthread_mutex_unlock(s->lock);
+	return is_new;
 }

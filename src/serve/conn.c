@@ -13,7 +13,11 @@
 
 #include "zernel.h"
 
-#define SCRATCH_BYTES (16 << 10) /* for what is read only to be thrown away */
+#define DRAIN_BYTES   (64 << 10)               /* of what a client may still send while we wait for it to close */
+#define IDLE_S        75                       /* between two requests; longer than a usual scrape interval */
+#define PROGRESS_S    10                       /* without a byte taken by the client */
+#define REQUEST_COST  (ZN_WRITE_PER_TURN / 16) /* of that: one client gets at most 16 answers in a turn */
+#define SCRATCH_BYTES (16 << 10)               /* for what is read only to be thrown away */
 
 static uint64_t after_s(uint64_t seconds)
 {
@@ -53,7 +57,7 @@ void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body)
 	c->out_at = c->body_at = 0;
 	c->out_len = len;
 	c->body = body;
-	c->deadline_ns = after_s(ZN_PROGRESS_S);
+	c->deadline_ns = after_s(PROGRESS_S);
 }
 
 static size_t smaller_of(size_t a, size_t b)
@@ -69,14 +73,14 @@ static void note_sent(struct zn_conn *c, size_t sent)
 	c->budget -= sent;
 	c->out_at += of_out;
 	c->body_at += sent - of_out;
-	c->deadline_ns = now_ns + ZN_PROGRESS_S * ZN_NS_PER_S;
+	c->deadline_ns = now_ns + PROGRESS_S * ZN_NS_PER_S;
 	if (c->out_at < c->out_len || (c->body && c->body_at < c->body->len))
 		return;
 	if (c->body)
 		zn_buffer_put(c->body);
 	c->body = NULL;
 	if (c->state == ZN_CONN_HTTP)
-		c->deadline_ns = now_ns + (c->in_len ? ZN_HEAD_S : ZN_IDLE_S) * ZN_NS_PER_S;
+		c->deadline_ns = now_ns + (c->in_len ? ZN_HEAD_S : IDLE_S) * ZN_NS_PER_S;
 }
 
 /* Sends what waits, as far as the budget goes. 0: all is gone; 1: some waits; -errno. */
@@ -176,7 +180,7 @@ static bool next_request(struct zn_conn *c)
 
 	if (!used)
 		return false;
-	c->budget -= smaller_of(c->budget, ZN_REQUEST_COST);
+	c->budget -= smaller_of(c->budget, REQUEST_COST);
 	if (used < 0) {
 		refuse_request(c, -used, req.method == ZN_HEAD);
 		return true;
@@ -245,7 +249,7 @@ static bool note_received(struct zn_conn *c, size_t len)
 	c->pinged = false;
 	if (c->state == ZN_CONN_DRAIN) {
 		c->drained += len;
-		return c->drained <= ZN_DRAIN_BYTES;
+		return c->drained <= DRAIN_BYTES;
 	}
 	if (c->state == ZN_CONN_HTTP && !c->in_len)
 		c->deadline_ns = c->heard_ns + ZN_HEAD_S * ZN_NS_PER_S;
@@ -412,7 +416,7 @@ void zn_conn_close(struct zn_conn *c)
 	c->budget = ZN_WRITE_PER_TURN;
 	flush_output(c);
 	shutdown(c->io.fd, SHUT_WR);
-	for (size_t got = 0; got < ZN_DRAIN_BYTES;) {
+	for (size_t got = 0; got < DRAIN_BYTES;) {
 		ssize_t len = recv(c->io.fd, scratch, sizeof(scratch), MSG_DONTWAIT);
 
 		if (len <= 0)

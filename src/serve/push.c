@@ -11,12 +11,15 @@
 
 #include "zernel.h"
 
-#define UNSENT_BYTES (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
-#define SUBPROTOCOL  "zernel.v1"
-#define GOING_AWAY   1001
-#define NOT_ALLOWED  1008
-#define TRY_LATER    1013
-#define NO_CODE      1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
+#define PUSH_MESSAGE_MAX 65536
+#define PUSH_PACE_MS     50         /* how often those with an interval of their own are looked at */
+#define PUSH_SILENCE_S   60         /* closed */
+#define UNSENT_BYTES     (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
+#define SUBPROTOCOL      "zernel.v1"
+#define GOING_AWAY       1001
+#define NOT_ALLOWED      1008
+#define TRY_LATER        1013
+#define NO_CODE          1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
 
 static bool protocol_offered(const struct zn_http_req *req)
 {
@@ -108,7 +111,7 @@ static void set_pace(struct zn_conn *c, uint64_t now_ns)
 {
 	c->variant->paced++;
 	if (!c->serve->paced_count++)
-		zn_timer_set(&c->serve->pace, ZN_PUSH_PACE_MS);
+		zn_timer_set(&c->serve->pace, PUSH_PACE_MS);
 	/* the second snapshot comes after half an interval at the soonest */
 	c->next_ns = due_after(c, now_ns + c->interval_ms * ZN_NS_PER_MS / 2);
 }
@@ -118,7 +121,7 @@ static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
 {
 	struct zn_variant *f = c->variant;
 
-	if (f->body && (f->clients > f->paced || now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS))
+	if (f->body && (f->clients > f->paced || now_ns < f->rendered_ns + PUSH_PACE_MS * ZN_NS_PER_MS))
 		return true;
 	return render_variant(c->serve, f, now_ns) || f->body;
 }
@@ -126,7 +129,7 @@ static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
 static void begin_push(struct zn_conn *c, uint32_t interval_ms)
 {
 	setsockopt(c->io.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
-	zn_ws_init(&c->ws, ZN_PUSH_MESSAGE_MAX);
+	zn_ws_init(&c->ws, PUSH_MESSAGE_MAX);
 	c->state = ZN_CONN_PUSH;
 	c->last = false;
 	c->heard_ns = zn_now_ns();
@@ -320,7 +323,7 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 	bool late = c->frame_deadline_ns && now_ns >= c->frame_deadline_ns;
 	bool stuck = output_waits(c) && (now_ns >= c->deadline_ns || late);
 
-	if (now_ns >= c->heard_ns + ZN_PUSH_SILENCE_S * ZN_NS_PER_S)
+	if (now_ns >= c->heard_ns + PUSH_SILENCE_S * ZN_NS_PER_S)
 		return false;
 	if (stuck && !give_up(c))
 		return false;
@@ -335,7 +338,7 @@ bool zn_push_tick(struct zn_conn *c, uint64_t now_ns)
 
 static bool renew_variant(struct zn_serve *s, struct zn_variant *f, uint64_t now_ns)
 {
-	return (f->body && now_ns < f->rendered_ns + ZN_PUSH_PACE_MS * ZN_NS_PER_MS) || render_variant(s, f, now_ns);
+	return (f->body && now_ns < f->rendered_ns + PUSH_PACE_MS * ZN_NS_PER_MS) || render_variant(s, f, now_ns);
 }
 
 void zn_push_pace(struct zn_serve *s, uint64_t now_ns)

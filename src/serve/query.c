@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define NAME_BYTES  32
-#define VALUE_BYTES 256
+#define PPROF_SECONDS 3600 /* that may be asked for */
+#define NAME_BYTES    32
+#define VALUE_BYTES   256
 
 static const char *const topics[ZN_TOPIC_COUNT] = {
 #define X(e, label) label,
@@ -164,7 +165,7 @@ static bool read_pid(struct zn_stacks_query *q, const char *value)
 
 static bool read_seconds(struct zn_stacks_query *q, const char *value)
 {
-	return read_number(value, ZN_PPROF_SECONDS, &q->seconds);
+	return read_number(value, PPROF_SECONDS, &q->seconds);
 }
 
 static bool read_stacks_job(struct zn_stacks_query *q, const char *value)
@@ -193,7 +194,7 @@ static const struct {
 } stacks_parameters[] = {
 	{"pid", read_pid, "the id of a process"},
 	{"job", read_stacks_job, "1 to 63 of A-Z a-z 0-9 . _ + -"},
-	{"seconds", read_seconds, "a whole number from 1 to " TEXT(ZN_PPROF_SECONDS)},
+	{"seconds", read_seconds, "a whole number from 1 to " TEXT(PPROF_SECONDS)},
 	{"cause", read_cause, "launch, gpu, nccl, alloc or load"},
 };
 
@@ -226,4 +227,47 @@ int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN
 	snprintf(why, ZN_TEXT_MAX,
 		"the query has a parameter that is too long or not well-formed; it may be pid, job, seconds or cause");
 	return -EINVAL;
+}
+
+/* ---- What is asked of metrics. ---- */
+
+static const char *const collects[ZN_COLLECT_COUNT] = {
+#define X(e, label) label,
+	ZN_COLLECTS(X)
+#undef X
+};
+
+static int bad_collect(const char *what, char why[ZN_TEXT_MAX])
+{
+	size_t at = (size_t)snprintf(why, ZN_TEXT_MAX, "%s; it may be collect[]=", what);
+
+	for (uint32_t i = 0; i < ZN_COLLECT_COUNT; i++)
+		at += (size_t)snprintf(why + at, ZN_TEXT_MAX - at, "%s%s",
+			!i                                 ? ""
+				: i + 1 < ZN_COLLECT_COUNT ? ", "
+							   : " or ",
+			collects[i]);
+	return -EINVAL;
+}
+
+int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_MAX])
+{
+	char name[NAME_BYTES], value[VALUE_BYTES];
+	uint32_t i;
+	int got;
+
+	*collect = 0;
+	while ((got = zn_http_pair(&query, name, sizeof(name), value, sizeof(value))) > 0) {
+		if (strcmp(name, "collect[]")) {
+			if (!strncmp(name, "collect", 7) || !strncmp(name, "exclude", 7))
+				return bad_collect("unknown parameter", why);
+			continue;
+		}
+		for (i = 0; i < ZN_COLLECT_COUNT && strcmp(collects[i], value); i++)
+			;
+		if (i == ZN_COLLECT_COUNT)
+			return bad_collect("unknown value of collect[]", why);
+		*collect |= 1u << i;
+	}
+	return got ? bad_collect("the query has a parameter that is too long or not well-formed", why) : 0;
 }

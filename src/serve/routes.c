@@ -17,6 +17,7 @@
 #define ANY_HOST 2  /* under any name: a scrape's target may be an alias, and /health says little */
 #define PACKS    4  /* compressed for those who take that */
 #define NARROWS  8  /* takes ?job= and ?topics= */
+#define COLLECTS 64 /* takes ?collect[]= */
 #define STACKS   32 /* takes ?pid=, ?job=, ?seconds= and ?cause= */
 #define FRESH    16 /* what processes and files counted is added up before it */
 
@@ -108,9 +109,9 @@ static void get_metrics(struct zn_serve *s, const struct zn_request_key *key, st
 	if (!begin_answer(s, to, &o))
 		return;
 	if (key->format == ZN_FORMAT_PROTO)
-		zn_metrics_proto(&o, s->state);
+		zn_metrics_proto(&o, s->state, key->collect);
 	else
-		zn_metrics_text(&o, s->state, key->format == ZN_FORMAT_OPENMETRICS);
+		zn_metrics_text(&o, s->state, key->format == ZN_FORMAT_OPENMETRICS, key->collect);
 	finish_answer(s, to, &o, types[key->format]);
 }
 
@@ -210,6 +211,16 @@ static void get_folded(struct zn_serve *s, const struct zn_request_key *key, str
 	finish_answer(s, to, &o, "text/plain; charset=utf-8");
 }
 
+static void get_speedscope(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	if (!begin_answer(s, to, &o))
+		return;
+	zn_speedscope_json(&o, s->state, &key->stacks);
+	finish_answer(s, to, &o, "application/json");
+}
+
 static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain);
 
 /* Compressed as a file, whatever the client takes: its readers unpack it themselves, if it is. */
@@ -245,7 +256,7 @@ static void get_profiles(struct zn_serve *s, const struct zn_request_key *key, s
 
 static const struct zn_route routes[] = {
 	{"/", get_page, OPEN | PACKS},
-	{"/metrics", get_metrics, ANY_HOST | PACKS | FRESH},
+	{"/metrics", get_metrics, ANY_HOST | PACKS | FRESH | COLLECTS},
 	{"/json", get_json, PACKS | NARROWS | FRESH},
 	{"/history", get_history, PACKS},
 	{"/alerts", get_alerts, PACKS},
@@ -256,6 +267,7 @@ static const struct zn_route routes[] = {
 	{"/ghosts", get_ghosts, PACKS},
 	{"/stacks", get_stacks, PACKS | STACKS},
 	{"/stacks/folded", get_folded, PACKS | STACKS},
+	{"/stacks/speedscope", get_speedscope, PACKS | STACKS},
 	{"/debug/pprof/", get_profiles, 0},
 	{"/debug/pprof/profile", get_profile, STACKS},
 	{NULL, NULL, 0},
@@ -300,8 +312,8 @@ static bool is_same_stacks(const struct zn_stacks_query *a, const struct zn_stac
 
 static bool same_key(const struct zn_request_key *a, const struct zn_request_key *b)
 {
-	return a->route == b->route && a->format == b->format && !memcmp(&a->filter, &b->filter, sizeof(a->filter)) &&
-		is_same_stacks(&a->stacks, &b->stacks);
+	return a->route == b->route && a->format == b->format && a->collect == b->collect &&
+		!memcmp(&a->filter, &b->filter, sizeof(a->filter)) && is_same_stacks(&a->stacks, &b->stacks);
 }
 
 /* Renders an answer, unless the same was asked for earlier in this turn of the loop. */
@@ -455,6 +467,8 @@ static int judge_request(struct zn_conn *c, const struct zn_http_req *req, struc
 	if (route->get == get_page && req->if_none_match.at && zn_http_etag_matches(req->if_none_match, zn_page_etag))
 		return 304;
 	if (route->flags & STACKS && zn_filter_stacks(&key->stacks, req->query, c->serve->why))
+		return 400;
+	if (route->flags & COLLECTS && zn_filter_collect(&key->collect, req->query, c->serve->why))
 		return 400;
 	if (route->flags & NARROWS && zn_filter_read(&key->filter, req->query, false, c->serve->why))
 		return 400;

@@ -60,7 +60,7 @@ static int map_memory(struct zn_serve *s)
 	return 0;
 }
 
-void zn_serve_limits(struct zn_serve *s, uint64_t now_ns)
+static void enforce_limits(struct zn_serve *s, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->conn_high; i++)
 		if (s->conns[i].io.fd >= 0)
@@ -71,7 +71,7 @@ static void limits_ready(struct zn_io *io, uint32_t events)
 {
 	(void)events;
 	zn_timer_count(io);
-	zn_serve_limits((struct zn_serve *)((char *)io - offsetof(struct zn_serve, limits)), zn_now_ns());
+	enforce_limits((struct zn_serve *)((char *)io - offsetof(struct zn_serve, limits)), zn_now_ns());
 }
 
 static int limits_open(struct zn_serve *s)
@@ -173,7 +173,7 @@ void zn_serve_close(struct zn_serve *s)
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns)
 {
 	zn_push_render(s, now_ns);
-	zn_serve_limits(s, now_ns); /* who was offered the new snapshot gets it there */
+	enforce_limits(s, now_ns); /* who was offered the new snapshot gets it there */
 }
 
 uint16_t zn_serve_port(const struct zn_serve *s, bool ws)

@@ -160,21 +160,24 @@ static void note_entry(struct zn_spool *s, int folder, const char *name)
 	s->count++;
 }
 
-/* By the system call: opendir() allocates. */
+struct listing {
+	struct zn_spool *spool;
+	int folder;
+};
+
+static bool list_entry(void *listing, const struct dirent64 *e)
+{
+	struct listing *l = listing;
+
+	note_entry(l->spool, l->folder, e->d_name);
+	return true;
+}
+
 static void list_folder(struct zn_spool *s, int folder)
 {
-	char buffer[4096] __attribute__((aligned(8)));
-	long len;
-
 	s->count = 0;
 	zn_moment_now(&s->now);
-	while ((len = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
-		for (long at = 0; at < len;) {
-			struct dirent64 *d = (struct dirent64 *)(buffer + at);
-
-			note_entry(s, folder, d->d_name);
-			at += d->d_reclen;
-		}
+	zn_file_names(folder, list_entry, &(struct listing){s, folder});
 }
 
 /* The oldest of entries from..count, records before what was left at the same time; it comes to `from`. */

@@ -239,6 +239,44 @@ static void memory_skew_release(struct zn_arena *a, uint32_t slot)
 	a->shared->skew_used[slot] = 0;
 }
 
+static int memory_server_add(struct zn_arena *a, const struct zn_server *server)
+{
+	uint32_t i = 0;
+
+	while (i < ZN_SERVERS_MAX && a->servers[i].id)
+		i++;
+	if (i == ZN_SERVERS_MAX)
+		return -ENOSPC;
+	a->servers[i] = *server;
+	a->servers[i].id = ++a->shared->next_id;
+	return (int)i;
+}
+
+static void memory_server_gone(struct zn_arena *a, uint32_t index)
+{
+	(void)a, (void)index;
+}
+
+static void memory_hists_free(struct zn_arena *a, const uint32_t *hist, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (hist[i])
+			memory_hist_free((struct zn_memory_arena *)a, hist[i]);
+}
+
+static void memory_server_free(struct zn_arena *a, uint32_t index)
+{
+	struct zn_server *server = &a->servers[index];
+
+	for (uint32_t i = 0; i < ZN_REQUEST_SERIES; i++)
+		if (a->request_series[i].id == server->id) {
+			memory_hists_free(a, a->request_series[i].hist, ZN_REQUEST_DURATIONS);
+			memset(&a->request_series[i], 0, sizeof(a->request_series[i]));
+		}
+	memory_hists_free(a, server->hist, ZN_SERVER_DURATIONS);
+	memset(server, 0, sizeof(*server));
+}
+
 static void memory_ioctls(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to)
 {
 	const struct zn_memory_arena *p = (const struct zn_memory_arena *)a;
@@ -263,6 +301,9 @@ static const struct zn_arena_ops memory_ops = {
 	.io = memory_io,
 	.io_cut = memory_io_cut,
 	.io_free = memory_io_free,
+	.server_add = memory_server_add,
+	.server_gone = memory_server_gone,
+	.server_free = memory_server_free,
 };
 
 #define PLAIN_SHARED ((sizeof(struct zn_shared) + 4095) & ~4095UL)
@@ -270,8 +311,11 @@ static const struct zn_arena_ops memory_ops = {
 #define PLAIN_HISTS  (ZN_HISTS_MAX * sizeof(struct zn_hist))
 #define PLAIN_JOBS   (ZN_JOBS_MAX * sizeof(struct zn_job_shared))
 #define PLAIN_COARSE (ZN_IO_MAX * sizeof(struct zn_coarse_hist))
+#define PLAIN_SKEWS  (ZN_SKEWS_MAX * sizeof(struct zn_skew))
+#define PLAIN_SERVED (ZN_SERVERS_MAX * sizeof(struct zn_server))
 #define MEMORY_BYTES                                                                                                   \
-	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + ZN_SKEWS_MAX * sizeof(struct zn_skew))
+	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + PLAIN_SKEWS + PLAIN_SERVED +           \
+		ZN_REQUEST_SERIES * sizeof(struct zn_request_series))
 
 int zn_memory_open(struct zn_memory_arena *p)
 {
@@ -287,7 +331,10 @@ int zn_memory_open(struct zn_memory_arena *p)
 	p->arena.hists = (void *)(at + PLAIN_SHARED + PLAIN_PROCS);
 	p->arena.jobs = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS);
 	p->arena.coarse = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS);
-	p->arena.skews = (void *)(at + PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE);
+	at += PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE;
+	p->arena.skews = (void *)at;
+	p->arena.servers = (void *)(at + PLAIN_SKEWS);
+	p->arena.request_series = (void *)(at + PLAIN_SKEWS + PLAIN_SERVED);
 	p->arena.shared->quota[ZN_QUOTA_IO] = (struct zn_quota){.size = ZN_IO_MAX, .reserve = ZN_IO_MAX / 16};
 	p->arena.shared->quota[ZN_QUOTA_IO_USER] = (struct zn_quota){.size = ZN_IO_OF_USER};
 	while (p->row_count < ZN_PROCS_MAX) {
@@ -344,6 +391,25 @@ uint32_t zn_memory_hist(struct zn_memory_arena *p)
 		return 0;
 	p->arena.shared->quota[ZN_QUOTA_HISTOGRAM].used++;
 	return p->hists[--p->hist_count];
+}
+
+struct zn_request_series *zn_memory_series(
+	struct zn_memory_arena *p, struct zn_server *server, enum zn_request_route route)
+{
+	struct zn_request_series *s = p->arena.request_series;
+	uint32_t i = 0;
+
+	if (server->series[route])
+		return &s[server->series[route] - 1];
+	while (i < ZN_REQUEST_SERIES && s[i].id)
+		i++;
+	if (i == ZN_REQUEST_SERIES) {
+		p->arena.shared->lost[ZN_LOST_ROUTE]++;
+		return NULL;
+	}
+	s[i] = (struct zn_request_series){.id = server->id, .route = route};
+	server->series[route] = i + 1;
+	return &s[i];
 }
 
 bool zn_memory_record(

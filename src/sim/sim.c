@@ -89,6 +89,7 @@ static const uint16_t cycle_s[ZN_SCENARIO_COUNT] = {[ZN_SCENARIO_IDLE_GPU] = 240
 	[ZN_SCENARIO_HOST_MEMORY] = 600,
 	[ZN_SCENARIO_XID] = 900,
 	[ZN_SCENARIO_AMDGPU] = 900,
+	[ZN_SCENARIO_SERVER] = 900,
 	[ZN_SCENARIO_PAUSES] = PAUSES_S};
 
 static void launch_kernels(struct zn_sim *s, uint32_t rank)
@@ -248,8 +249,13 @@ int zn_sim_open(struct zn_sim *s, uint64_t seed)
 {
 	int err;
 
-	*s = (struct zn_sim){
-		.state = seed, .seed = seed, .file_state = ~seed, .kernel_state = seed + 1, .skew_state = seed + 2};
+	*s = (struct zn_sim){.state = seed,
+		.seed = seed,
+		.file_state = ~seed,
+		.kernel_state = seed + 1,
+		.skew_state = seed + 2,
+		.server_state = seed + 3,
+		.stack_state = seed + 4};
 	zn_sim_scenario(s, ZN_SCENARIO_MIXED, 0);
 	s->comm_state = zn_random_draw(&s->state);
 	err = zn_memory_open(&s->memory);
@@ -267,6 +273,8 @@ void zn_sim_scenario(struct zn_sim *s, enum zn_scenario scenario, uint64_t secon
 	for (uint32_t job = 0; job < ZN_SIM_JOBS; job++)
 		if (s->skew[job])
 			s->skew[job]->nranks = zn_scenario_ranks(s);
+	if (scenario == ZN_SCENARIO_SERVER)
+		zn_sim_servers_start(s);
 	if (scenario == ZN_SCENARIO_OVERHEAD)
 		s->memory.arena.shared->cost_ns[0] = COST_NS;
 }
@@ -592,6 +600,8 @@ void zn_sim_step(struct zn_sim *s, uint64_t ms)
 		zn_sim_job_kill(s);
 		report_error(s);
 		zn_sim_files_node(s);
+		zn_sim_servers_run(s);
+		zn_sim_stacks_run(s);
 		if (s->jobs)
 			jobs_run(s);
 		if (s->annotations)

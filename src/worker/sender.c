@@ -23,10 +23,11 @@
 
 #include "zernel.h"
 
-#define START_MS    10000 /* for the sender to say that it is there */
-#define FAREWELL_MS 2000  /* for what waits to be sent at the end */
-#define NOBODY      65534
-#define TO_RAS      ZN_TO_COUNT /* of a message: it is a question, no delivery */
+#define DESTINATIONS_MAX (ZN_URLS_MAX + ZN_TO_COUNT - 1)
+#define START_MS         10000 /* for the sender to say that it is there */
+#define FAREWELL_MS      2000  /* for what waits to be sent at the end */
+#define NOBODY           65534
+#define TO_RAS           ZN_TO_COUNT /* of a message: it is a question, no delivery */
 
 struct message {
 	uint32_t to;
@@ -42,7 +43,7 @@ struct sender {
 	struct zn_worker worker;
 	bool alone; /* the daemon has gone */
 	unsigned count;
-	struct zn_destination destination[ZN_DESTINATIONS_MAX];
+	struct zn_destination destination[DESTINATIONS_MAX];
 	struct zn_inquiry inquiry;
 	struct message message;
 };
@@ -95,7 +96,7 @@ static int wait_ms(const struct sender *c, uint64_t end_ns, uint64_t now_ns)
 
 static void run_turn(struct sender *c, uint64_t end_ns)
 {
-	struct pollfd all[ZN_DESTINATIONS_MAX + 2], *question = &all[c->count + 1];
+	struct pollfd all[DESTINATIONS_MAX + 2], *question = &all[c->count + 1];
 
 	for (unsigned i = 0; i < c->count; i++)
 		all[i] = zn_destination_poll(&c->destination[i]);
@@ -161,7 +162,7 @@ static bool add_destinations(struct sender *c, const struct start *s, enum zn_ou
 	const char *list = urls_of(s->options, to);
 	struct zn_url url;
 
-	while (c->count < ZN_DESTINATIONS_MAX && next_url(&list, &url)) {
+	while (c->count < DESTINATIONS_MAX && next_url(&list, &url)) {
 		void *deliveries = mmap(NULL, zn_destination_depth(to) * sizeof(struct zn_delivery),
 			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -265,7 +266,7 @@ static unsigned count_urls(const char *list)
 	return n;
 }
 
-#define DONE_BYTES (ZN_DESTINATIONS_MAX * sizeof(struct zn_destination_done))
+#define DONE_BYTES (DESTINATIONS_MAX * sizeof(struct zn_destination_done))
 
 /* What both processes see: what became of deliveries, and of a question behind that. */
 #define SHARED_BYTES (DONE_BYTES + sizeof(struct zn_inquiry_done))

@@ -80,6 +80,7 @@ def launch_round(targets):
         with Daemon(None, *options) as daemon:
             for target in targets:
                 target.wait(1)
+                time.sleep(SETTLE_S)  # the breakpoint is there before the programs of both ends are
                 target.blocks(kind)
                 if kind == "ours":
                     labels = [f'pid="{target.tool.process.pid}"', 'quantile="0.5"']

@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 	for (unsigned long i = 0; i < times; i++) {
 		o.len = 0;
 		zn_state_refresh(&view);
-		zn_metrics_text(&o, &view, argc > 2);
+		zn_metrics_text(&o, &view, argc > 2, 0);
 	}
 	printf("%.0f %zu %u\n", (double)(zn_now_ns() - start) / (double)times, o.len, lines(&o));
 	return 0;

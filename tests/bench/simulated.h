@@ -4,6 +4,7 @@
 #define ZN_BENCH_SIMULATED_H
 
 #include "zernel.h"
+#include "tests/no_libraries.h"
 
 const char zn_version[] = "bench", zn_commit[] = "bench";
 bool zn_ready;
@@ -15,11 +16,7 @@ uint64_t zn_stats_missed(struct zn_probe *p)
 }
 
 #ifndef ZN_BENCH_CGROUPS /* who links them defines it */
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
-{
-	(void)a, (void)slot, (void)path, (void)why;
-	return -1;
-}
+#include "tests/no_cgroups.h"
 #endif
 
 uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
@@ -27,23 +24,6 @@ uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 	(void)p, (void)i;
 	*name = "";
 	return 0;
-}
-
-struct zn_libraries *zn_find_libraries(struct zn_find *f)
-{
-	(void)f;
-	return NULL;
-}
-
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
-{
-	(void)l, (void)to;
-	return false;
-}
-
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
-{
-	(void)l, (void)visit, (void)to;
 }
 
 #endif

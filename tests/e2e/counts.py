@@ -62,6 +62,36 @@ def all_at_once_in_one_process():
     scenario("devices,memory,launches,syncs,copies,nccl", nccl=NCCL, expect=["ncclCommAbort"])
 
 
+SHORT = """
+import threading
+def launches(count):
+    ready(cuda)
+    launch(cuda, count)
+def short(count):
+    t = threading.Thread(target=launches, args=(count,))
+    t.start()
+    t.join()
+"""
+
+
+@test
+def threads_that_have_one_kernel_stack_after_the_other():
+    """A return finds its thread by the kernel stack, which the next thread of any process may have."""
+    daemon, actors = Daemon(), [Actor(("cuda", CUDA)) for _ in range(2)]
+    daemon.attached(CUDA)
+    for actor in actors:
+        actor.do(SHORT)
+    for _ in range(31):
+        for actor, count in zip(actors, (3, 5)):
+            actor.do(f"short({count}); launches(1)")
+    for actor, count in zip(actors, (3, 5)):
+        pid = str(actor.pid)
+        launched = {dict(k)["kind"]: v for k, v in daemon.metrics().all("zernel_cuda_launches_total", pid=pid).items() if v}
+        equal(launched, {"kernel": 31 * (count + 1)}, "launches")
+        equal(daemon.metrics().one("zernel_cuda_launch_latency_seconds_count", pid=pid), 31 * (count + 1), "timed")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
 @test
 def gpus_are_identified_by_what_the_driver_says():
     daemon, driver = Daemon(), Driver("devices")

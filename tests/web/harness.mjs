@@ -110,6 +110,8 @@ export async function fake(first, {history = null, token = "", timelines = []} =
 			return res.writeHead(200, headers).end(body);
 		if (!allowed(req))
 			return res.writeHead(401, {"WWW-Authenticate": "Bearer"}).end();
+		if (req.url.startsWith("/stacks"))
+			return res.writeHead(it.stacks ? 200 : 404, {"Content-Type": "text/plain"}).end(it.stacks && it.stacks(new URL(req.url, it.url)));
 		if (req.url.split("?")[0] === "/why")
 			return res.writeHead(200, {"Content-Type": "application/json"}).end(JSON.stringify({why: it.timelines || []}));
 		it.asked++;

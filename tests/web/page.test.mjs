@@ -120,7 +120,7 @@ test("one request for the page, and nothing from elsewhere", async () => {
 	const source = await daemon("--simulate"), page = await open(source.url);
 	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")), [source.url, `${source.url}history`, `${source.url}why`]);
 	const answer = await fetch(source.url);
-	assert.ok((await answer.text()).length < 112000, "its size");
+	assert.ok((await answer.text()).length < 121000, "its size");
 	assert.doesNotMatch(answer.headers.get("content-security-policy"), /unsafe/);
 	assert.equal(await page.evaluate(() => document.querySelectorAll("[style]:not(.fill, .peak, .cursor, .share), [onclick]").length), 0);
 });
@@ -655,6 +655,161 @@ test("memory that is not known is a dash, of the process, its GPU and the node",
 function crowd(s, n) {
 	return Array.from({length: n}, (_, i) => ({...structuredClone(s.processes[i % 8]), pid: 2000 + i}));
 }
+
+// A server as the snapshot has it.
+const took = (count, p50_ms, p99_ms) => ({count, p50_ms, p99_ms});
+const route = (name, in_flight, recent) => ({route: name, in_flight, events: 9, requests: {}, in_flight_s: 1, duration: null, first_event: null,
+	event_gap: null, recent});
+const inference = (more = {}) => ({pid: 900, comm: "vllm", role: "front", service: 900, port: 8000, job_id: "", connections: {}, held: {},
+	unread: took(9, 3, 812), rtt: null, step: {duration_p50_ms: 1100, duration_p99_ms: 1200, first_event_p50_ms: 180, first_event_p99_ms: 2390,
+		event_gap_p50_ms: 23.5, event_gap_p99_ms: null, rate: 9.5, errors: 0.25, in_flight: 7},
+	routes: [route("/v1/chat/completions", 12, {seconds: 40, rate: 6.25, requests: {aborted: 3}, error_ratio: 0.04, events: 9000,
+		duration: took(250, 1107, 1210), first_event: took(250, 180, 2390), event_gap: took(0, null, null)}), route("other", 1, null)], ...more});
+
+test("an inference server has its latencies of 15 minutes, and its requests by route", async () => {
+	const s = await snapshot(), history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: s.last_update_ms, gpus: [], processes: [],
+		servers: [{pid: 900, first_event_p50_ms: [100, null, 150], first_event_p99_ms: [200, null, 300], in_flight: [1, 0, 2]}]};
+	const server = await fake({...s, servers: [], history: {step_ms: 5000, steps: 7}}, {history}), page = await open(server.url);
+	assert.equal(await page.locator("#servers").isVisible(), false);
+	server.set({servers: [inference(), inference({pid: 901, service: 900, comm: HOSTILE[0], port: 0, step: null, routes: []})]});
+	await is(page, "#servers summary", /^vllm process 900 · port 8000 · 13 in flight · 9\.50\/s · 0\.25\/s answered by 5xx · first event p99 2\.39 s · unread p99 812 ms$/);
+	assert.equal(await page.locator("#servers summary").nth(1).innerText(), `${HOSTILE[0]} process 901 · service 900 · no port of TCP · 0 in flight · unread p99 812 ms`);
+	assert.deepEqual(await page.locator("#servers tbody tr").evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent))), [
+		["/v1/chat/completions", "12", "6.25", "180 ms / 2.39 s", "–", "1.11 s / 1.21 s", "4.00 %", "3"],
+		["other", "1", "–", "–", "–", "–", "–", "–"]]);
+	await page.locator("#servers").scrollIntoViewIfNeeded();
+	const chart = (i) => page.locator("#servers svg.chart").nth(i).getAttribute("aria-label");
+	await until(async () => /p50: latest 150 ms, lowest 100 ms, highest 150 ms; p99: latest 300 ms/.test(await chart(0)), "the history");
+	assert.match(await chart(1), /nothing yet/);
+	server.set({history: {step_ms: 5000, steps: 8}});
+	await until(async () => /p50: latest 180 ms, lowest 100 ms, highest 180 ms; p99: latest 2\.39 s/.test(await chart(0)), "the next step");
+	assert.match(await chart(3), /^In flight, last 15 minutes: latest 7, lowest 0, highest 7$/);
+	assert.equal(await page.locator("img").count(), 0);
+	server.set({servers: []});
+	await until(async () => !(await page.locator("#servers").isVisible()), "they have gone");
+});
+
+test("a simulated inference server is seen, in light, in dark and on a phone", async () => {
+	const source = await daemon("--simulate", "--simulate-scenario", "server", "--simulate-cycle-s", "20"), page = await open(source.url);
+	await page.locator("#servers").scrollIntoViewIfNeeded();
+	await until(async () => /highest [\d.]+ m?s; p99: latest [\d.]+ m?s/.test(await page.locator("#servers svg.chart").first().getAttribute("aria-label")), "two steps");
+	assert.deepEqual(await page.locator("#servers summary strong").allInnerTexts(), ["vllm", "llama-server"]);
+	assert.equal(await page.locator("#servers svg.chart").count(), 10);
+	await accessible(page, "inference servers");
+	for (const [name, options] of [["servers", {}], ["servers-dark", {dark: true}], ["servers-phone", {width: 390, height: 844}]]) {
+		const view = await open(source.url, options);
+		await is(view, "#servers summary", /in flight/);
+		assert.ok(await view.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing is wider than the screen`);
+		await view.locator("#servers").scrollIntoViewIfNeeded();
+		await view.waitForTimeout(300);
+		await view.locator("#servers").screenshot({path: path.join(ROOT, `build/test/web/${name}.png`)});
+	}
+});
+
+const FOLDED = {
+	gpu: ["main (/p/a.py:9);step (/p/a.py:5);f (/x/lib/python3.12/site-packages/torch/m.py:1);g (/x/site-packages/torch/n.py:2);leaf (/p/b.py:3);[gpu] 600000000",
+		`main (/p/a.py:9);step (/p/a.py:5);${HOSTILE[0]} (/p/${HOSTILE[2]}:7);[gpu] 300000000`, "main (/p/a.py:9);f (/usr/lib/python3/x.py:1);[gpu] 100000000", "junk", ""].join("\n"),
+	alloc: "main (/p/a.py:9);big (/p/a.py:6);[alloc] 3221225472\n"};
+const stacksOf = (of, unit, value) => ({cause: of, says: `says ${of}`, unit, count: 3, value, estimated: of === "gpu", lines: [{file: "/p/a.py", line: 5, function: "step",
+	count: 3, value, percent: 90, through: {file: "/x/site-packages/torch/n.py", line: 2, function: "g"}, thread: HOSTILE[0]}]});
+const STACKS = {state: "attached", why: "", processes: [{pid: 7, job_id: "4711", comm: HOSTILE[1], ended: false}], unknown: [{pid: 8, why: HOSTILE[0]}],
+	causes: [stacksOf("gpu", "seconds", 0.9), stacksOf("alloc", "bytes", 3 * GIB)]};
+
+// Frames as [text, left and width in per cent, depth].
+const framesOf = (page) => page.locator("#flame .frame_").evaluateAll((all) => all.map((n) => [n.textContent, Math.round(parseFloat(n.style.left)),
+	Math.round(parseFloat(n.style.width)), Math.round(parseFloat(n.style.top) / 1.4)]));
+const flameOf = async (asked, answer = STACKS) => {
+	const server = await fake(await snapshot());
+	server.stacks = (url) => {
+		asked.push(url.pathname + url.search);
+		return url.pathname === "/stacks" ? JSON.stringify(answer) : FOLDED[url.searchParams.get("cause")];
+	};
+	return open(server.url);
+};
+
+test("a flame graph is asked for when it is opened, and is as wide as its figures", async () => {
+	const asked = [], page = await flameOf(asked);
+	assert.deepEqual(asked, []);
+	await page.locator("#flame > summary").click();
+	await until(async () => (await framesOf(page)).length, "frames");
+	assert.deepEqual(asked, ["/stacks?seconds=60", "/stacks/folded?cause=gpu&seconds=60"]);
+	const wanted = [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 90, 2], ["torch", 0, 60, 3], ["leaf b.py:3", 0, 60, 4],
+		[`${HOSTILE[0]} ${HOSTILE[2].split("/").pop()}:7`, 60, 30, 3], ["Python's library", 90, 10, 2]];
+	assert.deepEqual(await framesOf(page), wanted);
+	assert.deepEqual(await page.locator("#flame .frame_").evaluateAll((all) => all.map((n) => n.className.split(" ")[1])), ["plain", "own", "own", "library", "own", "own", "library"]);
+	await page.locator("#flame [name=folds]").uncheck();
+	assert.deepEqual((await framesOf(page)).map(([name]) => name).slice(3, 6), ["f m.py:1", "g n.py:2", "leaf b.py:3"]);
+	await page.locator("#flame [name=folds]").check();
+	assert.equal(await page.locator("#flame .lines_ tbody td").first().innerText(), `a.py:5 in step, through n.py:2 in g, for ${HOSTILE[0]}`);
+	assert.match(await text(page, "#flame .state_"), /^Process 8: <img/);
+	await page.locator("#flame .causes label").nth(1).click();
+	await until(async () => (await framesOf(page)).length === 3, "another cause");
+	assert.match(await page.locator("#flame .frame_").nth(2).getAttribute("aria-label"), /^big a\.py:6, 3\.00 GiB, 100 %$/);
+	await page.locator("#flame [name=of]").selectOption({label: "job 4711"});
+	await page.locator("#flame [name=seconds]").selectOption("0");
+	await until(() => asked.includes("/stacks/folded?cause=alloc&job=4711"), "what is asked for");
+	const before = asked.length;
+	await page.locator("#flame .again").click();
+	await until(() => asked.length === before + 2, "it is asked for anew");
+	assert.equal(await page.locator("img").count(), 0);
+	await accessible(page, "a flame graph");
+});
+
+test("a flame graph is zoomed, searched, and led through by keys", async () => {
+	const page = await flameOf([]), focused = () => page.evaluate(() => document.activeElement.textContent);
+	await page.locator("#flame > summary").click();
+	await until(async () => (await framesOf(page)).length, "frames");
+	await page.locator("#flame .frame_").nth(3).click();
+	assert.deepEqual(await framesOf(page), [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 100, 2], ["torch", 0, 100, 3], ["leaf b.py:3", 0, 100, 4]]);
+	assert.equal(await text(page, "#flame .read"), "torch: 600 ms, 60.0 %");
+	await page.keyboard.press("Backspace");
+	assert.equal((await framesOf(page)).length, 6, "what the caller has called");
+	await page.keyboard.press("Escape");
+	assert.equal((await framesOf(page)).length, 7);
+	for (const [key, wanted] of [["ArrowDown", /^main/], ["ArrowDown", /^step/], ["ArrowRight", /^Python's/], ["ArrowRight", /^Python's/], ["ArrowLeft", /^step/],
+		["ArrowDown", /^torch/], ["ArrowRight", /^<img/], ["ArrowUp", /^step/], ["End", /^Python's/], ["Home", /^all/]]) {
+		await page.keyboard.press(key);
+		assert.match(await focused(), wanted, key);
+	}
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("Enter");
+	assert.equal((await framesOf(page)).length, 6);
+	assert.equal(await page.locator("#flame .out").isVisible(), true);
+	await page.locator("#flame .out").click();
+	await page.locator("#frame-search").fill("TORCH");
+	await is(page, "#flame .found_", /^60\.0 % is in what was searched for\.\s*$/);
+	assert.deepEqual(await page.locator("#flame .found").allInnerTexts(), ["torch"]);
+	const tabbable = await page.locator("#flame .frame_[tabindex='0']").count();
+	assert.equal(tabbable, 1, "one stop for the tab key");
+});
+
+test("where there are no stacks, the flame graph says why", async () => {
+	const page = await flameOf([], {state: "absent", why: "Linux 5.17 is needed", processes: [], causes: []});
+	await page.locator("#flame > summary").click();
+	await is(page, "#flame .state_", /^No stacks are read: Linux 5\.17 is needed\.$/);
+	assert.equal(await page.locator("#flame .graph").isVisible(), false);
+	const gone = await open((await fake(await snapshot())).url, {expected: /404/});
+	await gone.locator("#flame > summary").click();
+	await is(gone, "#flame .state_", /^Not to be had: the daemon answers 404\.$/);
+});
+
+test("the flame graph of a simulated job, in light, in dark and on a phone", async () => {
+	const source = await daemon("--simulate");
+	await until(async () => (await (await fetch(`${source.url}stacks`)).json()).causes.length, "stacks");
+	for (const [name, options] of [["flame", {}], ["flame-dark", {dark: true}], ["flame-phone", {width: 390, height: 844}]]) {
+		const page = await open(source.url, options);
+		await page.locator("#flame > summary").click();
+		await until(async () => (await framesOf(page)).length > 3, "frames");
+		await page.locator("#flame .causes label").first().click();
+		await until(async () => (await framesOf(page)).some(([t]) => t.startsWith("MLP.forward")), "launches");
+		await page.locator("#frame-search").fill("block");
+		await is(page, "#flame .found_", /^4\d\.\d % is in/);
+		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing is wider than the screen`);
+		await accessible(page, name);
+		await page.locator("#flame").screenshot({path: path.join(ROOT, `build/test/web/${name}.png`)});
+	}
+});
 
 test("it stays smooth with 64 processes four times a second", async () => {
 	const s = await snapshot(), pids = times(64, (i) => 2000 + i);

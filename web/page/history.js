@@ -2,7 +2,7 @@
 // history.js: the last 15 minutes, from /history, then a point for each step that the snapshots tell of.
 import {POINTS, STEP_MS} from "./shared.js";
 
-export const past = {processes: new Map(), gpus: new Map(), end_ms: 0, steps: null, fresh: true, sampled_at: 0};
+export const past = {processes: new Map(), gpus: new Map(), servers: new Map(), end_ms: 0, steps: null, fresh: true, sampled_at: 0};
 
 export const empty = () => new Array(POINTS).fill(null);
 
@@ -15,6 +15,8 @@ export function takeHistory(h) {
 	const lines = (p) => ({rate: lastPoints(p.rate), p50_us: lastPoints(p.p50_us), p99_us: lastPoints(p.p99_us)});
 	past.processes = new Map((h.processes || []).map((p) => [p.pid, lines(p)]));
 	past.gpus = new Map((h.gpus || []).map((g) => [g.gpu_id, {used_bytes: lastPoints(g.used_bytes)}]));
+	past.servers = new Map((h.servers || []).map(({pid, ...of}) =>
+		[pid, Object.fromEntries(Object.entries(of).map(([name, values]) => [name, lastPoints(values)]))]));
 	past.end_ms = h.end_ms || 0;
 	past.steps = null;
 	past.fresh = true;
@@ -61,6 +63,7 @@ export function remember(s) {
 		// of steps that were not told of only the last is known
 		append(past.processes, i === steps ? s.processes : [], "pid", recent);
 		append(past.gpus, i === steps ? s.gpus : [], "gpu_id", (g) => ({used_bytes: g.used_bytes}));
+		append(past.servers, i === steps ? s.servers.filter((v) => v.step) : [], "pid", (v) => v.step);
 		past.fresh = true;
 	}
 	if (steps)

@@ -8,6 +8,7 @@ import {why} from "./why.js";
 import {glance} from "./glance.js";
 import {gpus} from "./gpus.js";
 import {header, processes} from "./processes.js";
+import {servers} from "./latency.js";
 import {jobs} from "./jobs.js";
 import {files} from "./io.js";
 import {losses, shownProbes} from "./probes.js";
@@ -39,6 +40,7 @@ function draw() {
 	glance(s);
 	gpus(s);
 	processes(s);
+	servers(s);
 	jobs(s);
 	files(s);
 	shownProbes.show(s.probes, (p) => p.family);
@@ -49,7 +51,7 @@ function draw() {
 
 function take(text) {
 	const s = JSON.parse(text);
-	const empty_ = {gpus: [], processes: [], jobs: [], io: [], alerts: [], why: [], probes: [], lost: {}};
+	const empty_ = {gpus: [], processes: [], servers: [], jobs: [], io: [], alerts: [], why: [], probes: [], lost: {}};
 	now = {...empty_, ...s};
 	remember(now);
 	rememberSteps(now);

@@ -699,7 +699,7 @@ T(help_names_every_option)
 		"token-file", "control", "report-dir", "max-connections", "max-connections-per-peer", "gpu-majors",
 		"overhead-budget", "config", "check", "list-metrics", "list-probes", "version", "help", "alertmanager",
 		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts", "kmsg",
-		"libraries", "user-libraries", "table-cpus", "ras", "stacks"};
+		"libraries", "user-libraries", "table-cpus", "ras", "stacks", "series"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

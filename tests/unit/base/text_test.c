@@ -93,6 +93,22 @@ T(characters)
 	CHECK_EQ(zn_str_hex_digit((char)0xff), -1);
 }
 
+/* As lists of mounts have them; never longer than before, and no NUL. */
+T(unescaped)
+{
+	static const char *const texts[][2] = {{"", ""}, {"/plain", "/plain"}, {"/a\\040b\\134\\011", "/a b\\\t"},
+		{"\\000x", "?x"}, {"\\377", "\377"}, {"\\400", "\\400"}, {"\\089", "\\089"}, {"\\04", "\\04"},
+		{"\\", "\\"}, {"\\\\040", "\\ "}};
+
+	for (size_t i = 0; i < ZN_LEN(texts); i++) {
+		char *block = strdup(texts[i][0]);
+
+		zn_str_unescape(block);
+		CHECK_STR(block, texts[i][1]);
+		free(block);
+	}
+}
+
 int main(void)
 {
 	RUN(cut);
@@ -100,5 +116,6 @@ int main(void)
 	RUN(trim);
 	RUN(compared);
 	RUN(characters);
+	RUN(unescaped);
 	return t_end();
 }

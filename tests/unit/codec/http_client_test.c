@@ -295,6 +295,56 @@ T(waits)
 	CHECK_EQ(zn_retry_ms(1, UINT32_MAX, 0), 120500);
 }
 
+/* A head alone, for clients that read the body themselves. */
+static const struct {
+	const char *text;
+	int status; /* 0: it is none */
+	int64_t length;
+	bool keeps, chunked;
+} heads[] = {
+	{"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", 200, 7, true, false},
+	{"HTTP/1.1 200 \r\ncontent-length:7 \r\nConnection: x, Close\r\n\r\n", 200, 7, false, false},
+	{"HTTP/1.0 404 Not Found\r\n\r\n", 404, -1, false, false},
+	{"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", 200, 0, true, false},
+	{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 200, -1, true, true},
+	{.text = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nContent-Length: 8\r\n\r\n"},
+	{.text = "HTTP/1.1 200 OK\r\nContent-Length: -7\r\n\r\n"},
+	{.text = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n"},
+	{.text = "HTTP/1.1 200 OK\nContent-Length: 7\n\n"},
+	{.text = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n"},
+	{.text = "HTTP/1.1 200 OK\r\n\r\nmore"},
+	{.text = "HTTP/1.1 200 OK\r\n\r\n\r\n"},
+	{.text = "HTTP/1.1 200 OK\r\nno colon\r\n\r\n"},
+	{.text = "HTTP/1.1 200 OK\r\na b: c\r\n\r\n"},
+	{.text = "HTTP/1.1 20 OK\r\n\r\n"},
+	{.text = "HTTP/2.0 200 OK\r\n\r\n"},
+	{.text = "\r\n"},
+	{.text = "\r\nHTTP/1.1 200 OK\r\n\r\n"},
+	{.text = ""},
+};
+
+T(heads_alone)
+{
+	struct zn_reply_head h;
+
+	for (size_t i = 0; i < ZN_LEN(heads); i++) {
+		struct zn_str whole = zn_str_of(heads[i].text);
+		char *block = malloc(whole.len ? whole.len : 1); /* read past its end, ASan says so */
+		bool is = zn_reply_head(&h, (struct zn_str){memcpy(block, whole.at, whole.len), whole.len}) == 0;
+
+		CHECK_EQ(is, heads[i].status != 0);
+		if (is && heads[i].status) {
+			CHECK_EQ(h.status, heads[i].status);
+			CHECK_EQ(h.length, heads[i].length);
+			CHECK_EQ(zn_reply_keeps(&h), heads[i].keeps);
+			CHECK_EQ(h.chunked, heads[i].chunked);
+		}
+		for (size_t cut = 0; is && cut < whole.len; cut++)
+			CHECK(zn_reply_head(&h, (struct zn_str){block, cut}) != 0);
+		free(block);
+	}
+}
+
 int main(void)
 {
 	check_urls();
@@ -306,5 +356,6 @@ int main(void)
 	RUN(interim_answers_end);
 	RUN(long_bodies);
 	RUN(waits);
+	RUN(heads_alone);
 	return t_end();
 }

@@ -1,28 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * jobs.h: a node with jobs, for the tests of this folder: the table of jobs over an arena of plain memory, with a
- * clock that the test moves. Control groups and the control socket are made up here.
+ * jobs.h: a node with jobs (job_node.h) for the tests of this folder. Control groups and the control socket are made
+ * up here.
  */
 #ifndef JOBS_H
 #define JOBS_H
 
-#include <stdlib.h>
-
 #define BOOT_MS 1700000000000ULL /* wall clock when the node was started */
 
-#include "zernel.h"
-#include "t.h"
-#include "clock.h"
+#include "job_node.h"
 
 #define GIB (1ULL << 30)
 #define PID 4242
 
-static struct zn_memory_arena memory;
-static struct zn_agg agg;
-static struct zn_alerts alerts;
-static struct zn_jobs jobs;
 static char why[ZN_TEXT_MAX];
-static struct zn_message message;
 
 /* ---- In place of cgroup.c and control.c. ---- */
 
@@ -67,15 +58,7 @@ static inline void on_ended(void *owner, struct zn_job *job)
 
 static inline void start(void)
 {
-	zn_jobs_close(&jobs);
-	zn_memory_close(&memory);
-	clock_ns = 1000 * ZN_NS_PER_S;
-	if (zn_memory_open(&memory))
-		abort();
-	zn_agg_init(&agg, &memory.arena);
-	memset(&alerts, 0, sizeof(alerts));
-	if (zn_jobs_open(&jobs, &agg, &alerts))
-		abort();
+	open_node();
 	memset(&told, 0, sizeof(told));
 	jobs.started = on_started;
 	jobs.ended = on_ended;
@@ -85,14 +68,7 @@ static inline void start(void)
 
 static inline void tick(void)
 {
-	zn_agg_tick(&agg, clock_ns);
-	zn_jobs_tick(&jobs, clock_ns);
-}
-
-static inline void pass_ms(uint64_t ms)
-{
-	clock_ns += ms * ZN_NS_PER_MS;
-	tick();
+	pass_ms(0);
 }
 
 static inline void pass(uint64_t s)
@@ -153,22 +129,6 @@ static inline void group_gone(uint64_t id)
 	memory.arena.ops->job_cgroup_gone(&memory.arena, &(struct zn_cgroup_key){.id = id});
 }
 
-static inline struct zn_proc *process(uint32_t tgid)
-{
-	struct zn_proc *p = zn_memory_claim(&memory, tgid, "python3");
-
-	if (!p)
-		abort();
-	return p;
-}
-
-static inline struct zn_proc *process_of(uint32_t slot, uint32_t tgid)
-{
-	if (memory.arena.ops->job_task(&memory.arena, slot, tgid))
-		abort();
-	return process(tgid);
-}
-
 static inline void launch(struct zn_proc *p, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -183,28 +143,6 @@ static inline void hold(struct zn_proc *p, uint32_t ordinal, uint64_t bytes)
 	if (bytes > p->gpu[ordinal].peak_bytes)
 		p->gpu[ordinal].peak_bytes = bytes;
 	p->gpu[ordinal].uuid[0] = (uint8_t)(ordinal + 1);
-}
-
-/* A process has the first GPUs open, as it must have for what it says of those of the driver's list to be believed. */
-static inline bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
-{
-	(void)owner;
-	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .slurm.uid = ZN_UNKNOWN};
-	return true;
-}
-
-/* The driver's list of GPUs; the UUID of GPU i begins with byte i + 1. */
-static inline void list_gpus(uint32_t n)
-{
-	agg.process_info = open_devices;
-	agg.gpus = (struct zn_gpus){.count = n, .listed = n};
-	for (uint32_t i = 0; i < n; i++) {
-		uint8_t uuid[16] = {(uint8_t)(i + 1)};
-
-		agg.gpus.gpu[i].minor = (int)i;
-		snprintf(agg.gpus.gpu[i].id, sizeof(agg.gpus.gpu[i].id), "%u", i);
-		zn_uuid_text(agg.gpus.gpu[i].uuid, uuid);
-	}
 }
 
 static inline const struct zn_job_gpu *gpu(const struct zn_job *job, const char *id)

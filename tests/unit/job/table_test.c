@@ -144,6 +144,33 @@ T(thousands_in_turn)
 		CHECK_EQ(memory.arena.shared->lost[i], 0);
 }
 
+/* What is listed at once is what each would be found as, one by one: of an id that ran twice the newest. */
+T(newest_of_each_id)
+{
+	const struct zn_job *list[ZN_JOBS_MAX];
+	uint32_t count, expected = 0;
+	char text[64];
+
+	start();
+	for (uint32_t i = 0; i < 100; i++) {
+		snprintf(text, sizeof(text), "id=%u uid=1000 restart=%u", 5000 + i % 70, i / 70);
+		prolog(text);
+	}
+	epilog("id=5069");
+	pass(1);
+	count = zn_jobs_newest(&jobs, list);
+	for (uint32_t slot = 0; slot < ZN_JOBS_MAX; slot++) {
+		const struct zn_job *job = &jobs.job[slot];
+
+		if (job->state == ZN_JOB_FREE || zn_jobs_find(&jobs, job->id, ZN_UNKNOWN) != job)
+			continue;
+		CHECK(expected < count && list[expected] == job);
+		expected++;
+	}
+	CHECK_EQ(count, 70);
+	CHECK_EQ(expected, 70);
+}
+
 int main(void)
 {
 	RUN(labels_of_states);
@@ -152,5 +179,6 @@ int main(void)
 	RUN(a_thousand_short_jobs_an_hour);
 	RUN(jobs_that_have_ended_make_room_for_file_io);
 	RUN(thousands_in_turn);
+	RUN(newest_of_each_id);
 	return t_end();
 }

@@ -38,7 +38,7 @@ T(durations_of_files_that_do_not_fit)
 		happens_on(100 + i, 1000);
 	happens_on(999, 2000);
 	zn_state_refresh(&view);
-	zn_metrics_text(&o, &view, true);
+	zn_metrics_text(&o, &view, true, 0);
 	CHECK(!o.full);
 	whole[o.len] = 0;
 	CHECK(strstr(whole, "zernel_io_latency_seconds{job_id=\"\",mount=\"/999\\\"\\\""));

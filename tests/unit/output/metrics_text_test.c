@@ -134,13 +134,13 @@ static void check_cut(void (*write)(struct zn_out *o), size_t fixed, size_t slac
 static void write_text(struct zn_out *o)
 {
 	zn_state_refresh(&view);
-	zn_metrics_text(o, &view, false);
+	zn_metrics_text(o, &view, false, 0);
 }
 
 static void write_openmetrics(struct zn_out *o)
 {
 	zn_state_refresh(&view);
-	zn_metrics_text(o, &view, true);
+	zn_metrics_text(o, &view, true, 0);
 }
 
 T(too_little_room)
@@ -158,15 +158,114 @@ T(too_little_room_for_messages)
 	start_live("/opt/\xff\"\n\\/libcuda.so.1");
 	known_process();
 	zn_state_refresh(&view);
-	zn_metrics_proto(&whole, &view);
+	zn_metrics_proto(&whole, &view, 0);
 	CHECK(!whole.full && whole.len > 10000);
 	for (size_t cap = 0; cap < whole.len; cap += cap < 2000 ? 1 : 37) {
 		struct zn_out o = {.at = malloc(cap + 1), .cap = cap};
 
-		zn_metrics_proto(&o, &view);
+		zn_metrics_proto(&o, &view, 0);
 		CHECK(o.full && o.len <= cap);
 		free(o.at);
 	}
+}
+
+/* 8 processes in 2 jobs on 4 GPUs. */
+static void start_both_jobs(void)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	start();
+	if (zn_sim_open(&sim, 1))
+		abort();
+	zn_agg_init(&agg, &sim.memory.arena);
+	if (zn_jobs_open(&jobs, &agg, NULL))
+		abort();
+	view.jobs = &jobs;
+	zn_sim_jobs(&sim, &jobs);
+	for (int i = 0; i < 8; i++) {
+		zn_sim_step(&sim, 1000);
+		now_ns += ZN_NS_PER_S;
+		zn_agg_tick(&agg, now_ns);
+		zn_jobs_tick(&jobs, now_ns);
+	}
+}
+
+/* What a site that does not collect processes gets: no series of a process but its rank, no zeros, durations in one form. */
+T(jobs_and_node_alone)
+{
+	static const uint32_t set = ZN_COLLECT_NODE | ZN_COLLECT_JOB;
+
+	start_both_jobs();
+	collect = set;
+	for (int openmetrics = 0; openmetrics < 2; openmetrics++) {
+		render(openmetrics);
+		CHECK(page.samples > 100 && page.samples <= 300);
+		CHECK_EQ(count_with("pid="), count_with("zernel_nccl_rank_info{"));
+		CHECK_EQ(count_with("_created"), 0);
+		CHECK_EQ(count_with("zernel_lost_total"), 0);
+		CHECK_EQ(count_with("quantile="), count_with("zernel_io_latency_seconds{"));
+		CHECK_EQ(count_with("zernel_node_launch_latency_hist_seconds_bucket{"), ZN_LE_COUNT);
+		CHECK_EQ(count_with("zernel_node_launch_latency_seconds"), 0);
+		CHECK(count_with("zernel_job_launch_latency_hist_seconds_bucket{job_id=") >= ZN_LE_COUNT);
+		CHECK(count_with("zernel_job_gpu_memory_used_bytes{job_id=") >= 4);
+	}
+	collect = 0;
+	options.series = ZN_SERIES_JOB;
+	render(false);
+	CHECK(page.samples <= 300);
+	options.series = ZN_SERIES_PROCESS;
+}
+
+/* The four kinds are all there is, and each series is of one of them. */
+T(kinds_add_up)
+{
+	uint32_t process, detail, job, node;
+
+	start_both_jobs();
+	collect = ZN_COLLECT_PROCESS;
+	render(true);
+	process = page.samples;
+	CHECK_EQ(count_with("pid="), process);
+	collect = ZN_COLLECT_PROCESS | ZN_COLLECT_DETAIL;
+	render(true);
+	detail = page.samples - process;
+	collect = ZN_COLLECT_PROCESS | ZN_COLLECT_JOB;
+	render(true);
+	job = page.samples - process;
+	collect = ZN_COLLECT_PROCESS | ZN_COLLECT_NODE;
+	render(true);
+	node = page.samples - process;
+	collect = 0;
+	render(true);
+	CHECK(process && detail && job && node);
+	CHECK_EQ(page.samples, process + detail + job + node);
+}
+
+/* Sums of a node are those of its processes. */
+T(node_sums)
+{
+	uint64_t sum = 0, bytes = 0;
+
+	start_both_jobs();
+	render(false);
+	for (uint32_t i = 0; i < page.samples; i++) {
+		sum += strstr(page.sample[i].series, "zernel_cuda_launches_total{")
+			? strtoull(page.sample[i].value, NULL, 10)
+			: 0;
+		bytes += strstr(page.sample[i].series, "zernel_gpu_memory_used_bytes{")
+			? strtoull(page.sample[i].value, NULL, 10)
+			: 0;
+	}
+	for (uint32_t i = 0; i < page.samples; i++) {
+		sum -= strstr(page.sample[i].series, "zernel_node_launches_total{")
+			? strtoull(page.sample[i].value, NULL, 10)
+			: 0;
+		bytes -= strstr(page.sample[i].series, "zernel_job_gpu_memory_used_bytes{")
+			? strtoull(page.sample[i].value, NULL, 10)
+			: 0;
+	}
+	CHECK_EQ(sum, 0);
+	CHECK_EQ(bytes, 0);
 }
 
 int main(void)
@@ -175,6 +274,9 @@ int main(void)
 	RUN(nothing_yet);
 	known_in_openmetrics();
 	RUN(openmetrics_differs_by_created_alone);
+	RUN(jobs_and_node_alone);
+	RUN(kinds_add_up);
+	RUN(node_sums);
 	RUN(too_little_room);
 	RUN(too_little_room_for_messages);
 	return t_end();

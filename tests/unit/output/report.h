@@ -6,13 +6,10 @@
 #ifndef REPORT_H
 #define REPORT_H
 
-#include <stdlib.h>
-
 #define BOOT_MS 1709164800000ULL /* 2024-02-29, 00:00:00 UTC, when the node was started */
 
-#include "zernel.h"
-#include "t.h"
-#include "clock.h"
+#include "job_node.h"
+#include "no_libraries.h"
 
 #define MIB (1ULL << 20)
 
@@ -28,15 +25,10 @@ bool zn_ready;
 	"\"pressure\":{\"cpu\":{\"some_seconds\":0.000001,\"full_seconds\":0},\"memory\":{\"some_seconds\":1,"         \
 	"\"full_seconds\":0.000002},\"io\":{\"some_seconds\":0.000003,\"full_seconds\":0.000004}},"
 
-static struct zn_memory_arena memory;
-static struct zn_agg agg;
-static struct zn_alerts alerts;
-static struct zn_jobs jobs;
 static struct zn_probe probe;
 static struct zn_writer writer;
 static struct zn_options options;
 static struct zn_state view;
-static struct zn_message message;
 static char text[1 << 20], page[1 << 20];
 
 /* ---- In place of stats.c, find.c and cgroup.c. ---- */
@@ -44,25 +36,6 @@ static char text[1 << 20], page[1 << 20];
 uint64_t zn_stats_missed(struct zn_probe *p)
 {
 	return p == &probe ? 31 : 0;
-}
-
-struct zn_libraries *zn_find_libraries(struct zn_find *f)
-{
-	(void)f;
-	return NULL;
-}
-
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
-{
-	(void)l, (void)to;
-	return false;
-}
-
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
-{
-	(void)l;
-	(void)visit;
-	(void)to;
 }
 
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
@@ -78,18 +51,9 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 
 static inline void start(void)
 {
-	zn_jobs_close(&jobs);
-	zn_memory_close(&memory);
-	memset(&alerts, 0, sizeof(alerts));
+	open_node();
 	memset(&probe, 0, sizeof(probe));
 	memset(&writer, 0, sizeof(writer));
-	memset(&message, 0, sizeof(message));
-	clock_ns = 1000 * ZN_NS_PER_S;
-	if (zn_memory_open(&memory))
-		abort();
-	zn_agg_init(&agg, &memory.arena);
-	if (zn_jobs_open(&jobs, &agg, &alerts))
-		abort();
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		probe.available[f] = true;
 	probe.kernel.method[ZN_FAM_SCHED] = probe.kernel.method[ZN_FAM_DATALOAD] = ZN_METHOD_TRACEPOINT;
@@ -105,35 +69,6 @@ static inline void start(void)
 		.start_wall_ms = zn_wall_ms()};
 	jobs.lost = zn_state_lost;
 	jobs.state = &view;
-}
-
-static inline void pass_ms(uint64_t ms)
-{
-	clock_ns += ms * ZN_NS_PER_MS;
-	zn_agg_tick(&agg, clock_ns);
-	zn_jobs_tick(&jobs, clock_ns);
-}
-
-/* A process has the first GPUs open, as it must have for what it says of those of the driver's list to be believed. */
-static inline bool open_devices(void *owner, const struct zn_proc *p, struct zn_process_info *to)
-{
-	(void)owner;
-	*to = (struct zn_process_info){.id = p->id, .minor_count = 4, .minors = {0, 1, 2, 3}, .slurm.uid = ZN_UNKNOWN};
-	return true;
-}
-
-static inline void list_gpus(uint32_t n)
-{
-	agg.process_info = open_devices;
-	agg.gpus = (struct zn_gpus){.count = n, .listed = n};
-	for (uint32_t i = 0; i < n; i++) {
-		uint8_t uuid[16] = {(uint8_t)(i + 1)};
-
-		agg.gpus.gpu[i].minor = (int)i;
-		snprintf(agg.gpus.gpu[i].id, sizeof(agg.gpus.gpu[i].id), "%u", i);
-		zn_uuid_text(agg.gpus.gpu[i].uuid, uuid);
-		agg.gpus.gpu[i].total_bytes = 80 << 10;
-	}
 }
 
 static inline void say(enum zn_key key, const char *value)
@@ -162,18 +97,6 @@ static inline struct zn_job *prolog(void)
 	for (size_t i = 0; i < ZN_LEN(said); i++)
 		say(said[i].key, said[i].value);
 	return told();
-}
-
-static inline struct zn_proc *process_of(const struct zn_job *job, uint32_t tgid)
-{
-	struct zn_proc *p;
-
-	if (memory.arena.ops->job_task(&memory.arena, job->slot, tgid))
-		abort();
-	p = zn_memory_claim(&memory, tgid, "python3");
-	if (!p)
-		abort();
-	return p;
 }
 
 /* What a process did, in figures that differ from one another. All durations of one kind are alike. */
@@ -244,11 +167,12 @@ static inline struct zn_job *busy_job(void)
 	struct zn_job_shared *row;
 
 	list_gpus(2);
+	agg.gpus.gpu[0].total_bytes = agg.gpus.gpu[1].total_bytes = 80 << 10;
 	job = prolog();
 	memory.arena.ops->job_cgroup(&memory.arena, job->slot, &group, ZN_CGROUP_JOB, NULL);
 	pass_ms(1000);
 	for (uint32_t i = 0; i < 2; i++)
-		p[i] = process_of(job, 100 + i);
+		p[i] = process_of(job->slot, 100 + i);
 	pass_ms(250);
 	for (uint32_t i = 0; i < 2; i++)
 		work(p[i]);
@@ -336,6 +260,7 @@ static const char exact[] =
 	"\"labels\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000}],"
 	"\"label_changes\":[{\"key\":\"epoch\",\"value\":\"3\",\"pid\":7,\"at_ms\":1709165803000},"
 	"{\"key\":\"phase\",\"value\":\"\",\"pid\":7,\"at_ms\":1709165803000}],"
+	"\"lines\":[],"
 	"\"steps\":[{\"name\":\"batch\",\"start\":\"2024-02-29T00:16:40.005Z\",\"end\":null,\"memory_peak_bytes\":null,\"cpu_seconds\":null},"
 	"{\"name\":\"0123456789abcdef\",\"start\":\"2024-02-29T00:16:40.007Z\",\"end\":\"2024-02-29T00:16:41.234Z\","
 	"\"memory_peak_bytes\":52428800,\"cpu_seconds\":1.5}]}";
@@ -365,7 +290,7 @@ static inline struct zn_job *largest_job(void)
 		memset(job->alert[i].label, 0xff, sizeof(job->alert[i].label) - 1);
 	for (uint32_t i = 0; i < ZN_LOSS_COUNT; i++)
 		memory.arena.shared->lost[i] += UINT64_MAX / 2;
-	work(process_of(job, 100));
+	work(process_of(job->slot, 100));
 	pass_ms(1000);
 	row->steps_lost = job->alerts_lost = 3;
 	memset(view.node, 0xff, sizeof(view.node) - 1);

@@ -9,6 +9,7 @@
 #include "zernel.h"
 #include "alert_source.h"
 #include "t.h"
+#include "no_libraries.h"
 
 #define PROCESSES 12
 #define GPUS      4
@@ -39,24 +40,6 @@ uint64_t zn_find_round_ns(struct zn_find *f)
 {
 	(void)f;
 	return zn_now_ns();
-}
-
-struct zn_libraries *zn_find_libraries(struct zn_find *f)
-{
-	(void)f;
-	return NULL;
-}
-
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
-{
-	(void)l, (void)to;
-	return false;
-}
-
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
-{
-	(void)l;
-	visit(to, &lib);
 }
 
 const char *zn_job_id(struct zn_jobs *j, const struct zn_proc *p)
@@ -473,6 +456,7 @@ T(health_at_every_capacity)
 
 int main(void)
 {
+	shown_library = &lib;
 	start();
 	RUN(at_every_capacity);
 	RUN(each_topic_alone);

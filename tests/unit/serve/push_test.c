@@ -49,13 +49,14 @@ bool zn_snapshot_json(struct zn_out *o, const struct zn_state *v, const struct z
 		zn_out_char(o, '.');
 	return whole;
 }
-void zn_metrics_proto(struct zn_out *o, const struct zn_state *v)
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *v, uint32_t collect)
 {
-	zn_metrics_text(o, v, false);
+	zn_metrics_text(o, v, false, collect);
 }
 
-void zn_metrics_text(struct zn_out *o, const struct zn_state *v, bool openmetrics)
+void zn_metrics_text(struct zn_out *o, const struct zn_state *v, bool openmetrics, uint32_t collect)
 {
+	(void)collect;
 	(void)v;
 	(void)openmetrics;
 	zn_out_char(o, '\n');

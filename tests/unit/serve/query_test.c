@@ -128,10 +128,48 @@ T(interval_where_there_is_none)
 	CHECK_STR(why, "unknown parameter interval_ms; it may be job or topics");
 }
 
+static const struct {
+	const char *name, *query, *why;
+	uint32_t collect;
+} collects[] = {
+	{"no query", "", NULL, 0},
+	{"one", "collect[]=node", NULL, ZN_COLLECT_NODE},
+	{"escaped, two", "collect%5B%5D=job&collect%5b%5d=node", NULL, ZN_COLLECT_NODE | ZN_COLLECT_JOB},
+	{"all", "collect[]=node&collect[]=job&collect[]=process&collect[]=detail", NULL, ZN_COLLECT_ALL},
+	{"twice", "collect[]=job&collect[]=job", NULL, ZN_COLLECT_JOB},
+	{"others' parameters", "a=b&collect[]=job&target=x", NULL, ZN_COLLECT_JOB},
+	{"unknown value", "collect[]=jobs",
+		"unknown value of collect[]; it may be collect[]=node, job, process or detail", 0},
+	{"no value", "collect[]=", "unknown value of collect[]; it may be collect[]=node, job, process or detail", 0},
+	{"without brackets", "collect=job", "unknown parameter; it may be collect[]=node, job, process or detail", 0},
+	{"exclude", "exclude[]=job", "unknown parameter; it may be collect[]=node, job, process or detail", 0},
+	{"bad escape", "collect[]=%4",
+		"the query has a parameter that is too long or not well-formed; it may be collect[]=node, job, process or detail",
+		0},
+};
+
+static void collect_queries(void)
+{
+	for (size_t i = 0; i < ZN_LEN(collects); i++) {
+		char why[ZN_TEXT_MAX] = "";
+		uint32_t collect;
+		int err =
+			zn_filter_collect(&collect, (struct zn_str){collects[i].query, strlen(collects[i].query)}, why);
+
+		t_begin(collects[i].name);
+		CHECK_EQ(err, collects[i].why ? -EINVAL : 0);
+		if (collects[i].why)
+			CHECK_STR(why, collects[i].why);
+		else
+			CHECK_EQ(collect, collects[i].collect);
+	}
+}
+
 int main(void)
 {
 	good_queries();
 	bad_queries();
+	collect_queries();
 	RUN(interval_where_there_is_none);
 	return t_end();
 }

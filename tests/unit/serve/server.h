@@ -66,16 +66,20 @@ void zn_state_refresh(const struct zn_state *v)
 	refreshes++;
 }
 
-void zn_metrics_proto(struct zn_out *o, const struct zn_state *v)
+static uint32_t asked_collect;
+
+void zn_metrics_proto(struct zn_out *o, const struct zn_state *v, uint32_t collect)
 {
 	(void)v;
+	asked_collect = collect;
 	metrics_renders++;
 	zn_out_text(o, "proto\n");
 }
 
-void zn_metrics_text(struct zn_out *o, const struct zn_state *v, bool openmetrics)
+void zn_metrics_text(struct zn_out *o, const struct zn_state *v, bool openmetrics, uint32_t collect)
 {
 	(void)v;
+	asked_collect = collect;
 	metrics_renders++;
 	if (metrics_bytes)
 		out_pattern(o, metrics_bytes);

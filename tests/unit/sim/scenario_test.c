@@ -9,6 +9,8 @@
 
 #include "zernel.h"
 #include "t.h"
+#include "no_cgroups.h"
+#include "no_libraries.h"
 
 #define HEALTHY_S 1300 /* as long as gpu_idle looks back and waits, and more */
 #define CYCLES    2    /* by then a scenario's alerts are resolved */
@@ -47,6 +49,9 @@ static const struct row {
 	{"job_stalled", ZN_SCENARIO_HANG,
 		ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT | 1ull << ZN_SCENARIO_STOPPED},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
+	{"requests_unusual", ZN_SCENARIO_SERVER, 0},
+	{"requests_failing", ZN_SCENARIO_SERVER, 0},
+	{"requests_unread", ZN_SCENARIO_SERVER, 0},
 };
 
 /* Seconds since the start at which alerts of a rule fired first and were resolved last; 0: never. */
@@ -103,29 +108,6 @@ uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 	return 0;
 }
 
-struct zn_libraries *zn_find_libraries(struct zn_find *f)
-{
-	(void)f;
-	return NULL;
-}
-
-bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to)
-{
-	(void)l, (void)to;
-	return false;
-}
-
-void zn_libraries_visit(struct zn_libraries *l, void (*visit)(void *to, const struct zn_lib *lib), void *to)
-{
-	(void)l, (void)visit, (void)to;
-}
-
-int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
-{
-	(void)a, (void)slot, (void)path, (void)why;
-	return -1;
-}
-
 /* ---- A daemon that simulates. ---- */
 
 static struct zn_options options = {.simulate = true, .push_interval_ms = 1000, .overhead_budget = 10000};
@@ -136,6 +118,7 @@ static struct zn_alerts alerts;
 static struct zn_jobs jobs;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
+static struct zn_latency *latency;
 static struct zn_xids xids;
 static struct zn_ooms ooms;
 static struct zn_ghosts ghosts;
@@ -216,7 +199,7 @@ static void start(enum zn_scenario scenario)
 	causes.checkpoints = &checkpoints;
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
-		zn_history_open(&history) || zn_baselines_open(&baselines))
+		zn_history_open(&history) || zn_baselines_open(&baselines) || zn_latency_open(&latency))
 		abort();
 	jobs.activity = &activity;
 	alerts.changed = note;
@@ -226,6 +209,7 @@ static void start(enum zn_scenario scenario)
 		.jobs = &jobs,
 		.rates = &rates,
 		.history = history,
+		.latency = latency,
 		.baselines = baselines,
 		.xids = &xids,
 		.ooms = &ooms,
@@ -244,6 +228,7 @@ static void start(enum zn_scenario scenario)
 
 static void stop(void)
 {
+	zn_latency_close(latency);
 	zn_baselines_close(baselines);
 	zn_history_close(history);
 	zn_jobs_close(&jobs);
@@ -269,6 +254,7 @@ static void one_second(void)
 	zn_checkpoints_tick(&checkpoints, now);
 	zn_causes_tick(&causes, now);
 	zn_history_tick(history, &agg, now);
+	zn_latency_tick(latency, &sim.memory.arena, zn_history_steps(history), now);
 	zn_baselines_tick(baselines, view.agg, view.history, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
@@ -363,6 +349,7 @@ static const struct {
 	{ZN_SCENARIO_NODE_HANG_PEER, "all_wait", false},
 	{ZN_SCENARIO_NODE_SLOW, NULL, false},
 	{ZN_SCENARIO_NODE_SLOW_PEER, NULL, false},
+	{ZN_SCENARIO_SERVER, NULL, false},
 };
 
 /* Whether a job is said to be in this state. */

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+// latency.js: inference servers: how fast they answered over 15 minutes, and their requests by route.
+import {$, count, duration, exact, inside, make, mark, NONE, percent, Rows, say, show} from "./shared.js";
+import {Plot} from "./charts.js";
+import {empty, past} from "./history.js";
+import {partTable} from "./processes.js";
+
+const OPEN_SERVERS = 3; // servers whose charts are shown without being asked for
+const ms = (v) => (v == null ? NONE : duration(1000 * v));
+
+// name, lines of the history, how a figure is written
+const plots = [
+	["Time to the first event", ["first_event_p50_ms", "first_event_p99_ms"], ms],
+	["Between two events", ["event_gap_p50_ms", "event_gap_p99_ms"], ms],
+	["Whole request", ["duration_p50_ms", "duration_p99_ms"], ms],
+	["In flight", ["in_flight"], exact],
+	["Requests per second", ["rate", "errors"], (v) => `${count(v)}/s`],
+];
+const keys = {rate: "all", errors: "5xx", in_flight: ""};
+const sum = (s, of) => s.routes.reduce((n, r) => n + of(r), 0);
+
+// The routes of a server, over the last half minute to a minute.
+function routeLines(s) {
+	const took = (o) => (o && o.count ? `${ms(o.p50_ms)} / ${ms(o.p99_ms)}` : NONE);
+	return s.routes.map((r) => {
+		const now = r.recent || {}, done = now.requests || {};
+		return [r.route, exact(r.in_flight), now.rate == null ? NONE : count(now.rate), took(now.first_event), took(now.event_gap),
+			took(now.duration), now.error_ratio == null ? NONE : percent(now.error_ratio), exact(done.aborted ?? null) || NONE];
+	});
+}
+
+// What stands beside the name of a server: the figures of its newest step.
+function brief(s) {
+	const step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ? `unread p99 ${ms(s.unread.p99_ms)}` : "";
+	return [`process ${s.pid}`, s.service !== s.pid && `service ${s.service}`, s.port ? `port ${s.port}` : "no port of TCP", job,
+		`${exact(sum(s, (r) => r.in_flight))} in flight`, step.rate != null && `${count(step.rate)}/s`,
+		step.errors > 0 && `${count(step.errors)}/s answered by 5xx`, step.first_event_p99_ms != null && `first event p99 ${ms(step.first_event_p99_ms)}`,
+		unread].filter(Boolean).join(" · ");
+}
+
+let built = 0;
+
+function card() {
+	const node = make("li"), box = make("details"), head = make("summary"), name = make("strong"), more = make("span");
+	const charts = plots.map(([title, lines, text]) => new Plot(title, lines.map((line) => keys[line] ?? line.match(/p\d+/)[0]), text));
+	const routes = partTable("By route, of the last half minute", ["Route", "In flight", "Requests/s", "First event p50 / p99", "Gap p50 / p99",
+		"Whole p50 / p99", "5xx", "Aborted"]);
+	let last = null;
+	box.open = built++ < OPEN_SERVERS;
+	inside(head, name, " ", more);
+	inside(node, inside(box, head, inside(make("div", "plots"), ...charts.map((c) => c.node)), routes.node));
+	const draw = () => {
+		const lines = past.servers.get(last.pid);
+		plots.forEach(([, names], i) => charts[i].set(names.map((line) => (lines && lines[line]) || empty())));
+	};
+	box.addEventListener("toggle", () => box.open && last && draw());
+	return {node, update(s) {
+		const first = last === null;
+		last = s;
+		say(name, s.comm);
+		say(more, brief(s));
+		mark(node, "data-pid", String(s.pid));
+		if (!box.open)
+			return;
+		routes.fill(routeLines(s));
+		if (past.fresh || first)
+			draw();
+	}};
+}
+
+const shownServers = new Rows($("servers").querySelector("ul"), card);
+
+export function servers(s) {
+	const busy = [...s.servers].sort((a, b) => sum(b, (r) => r.in_flight > 0 || r.events > 0) - sum(a, (r) => r.in_flight > 0 || r.events > 0) ||
+		a.service - b.service || a.pid - b.pid);
+	show($("servers"), s.servers.length > 0);
+	shownServers.show(busy, (v) => v.pid);
+}

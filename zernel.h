@@ -8,22 +8,24 @@
  *   base     log clock version loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras dcgm
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid stacks requests latency serving hardware
+ *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
+ *            hardware
  *   alert    parse eval alert findings why
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
- *            system file_budget change mapped judge libraries scan mappings places members services find
- *            python naming clock walker
+ *            system file_budget change mapped judge libraries scan mappings places members services holders
+ *            find python naming clock walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
- *            usage energy annotations annotator
+ *            usage energy ghosts annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
- *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware metrics_io metrics_request metrics_self metrics
- *            metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope lines why rates_json stalls_json
- *            baseline_json history_json io_json requests_json hardware_json date usage_json job_json report_gaps
+ *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware metrics_io metrics_request
+ *            metrics_self metrics metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope
+ *            lines why rates_json stalls_json
+ *            baseline_json history_json io_json requests_json hardware_json date usage_json ghosts_json job_json report_gaps
  *            report flight report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
- *   cli      client call term status why flame hang job annotate alerts watch_data watch_panels watch_jobs
+ *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch verbs
  *   daemon   check diagnose systemd announce confine tick
  *   zerneld.c
@@ -1934,7 +1936,8 @@ enum zn_event_type {
 	ZN_EV_JOB,    /* row: its slot */
 	ZN_EV_PROC,   /* a row was claimed */
 	ZN_EV_LISTEN, /* a process listens on a port of TCP; detail: which */
-	ZN_EV_DEVICE /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
+	ZN_EV_DEVICE, /* I/O on a device that the daemon may have no mount for; detail: as zn_io_key.dev; row: whose it is */
+	ZN_EV_OOM /* a struct zn_oom */
 };
 struct zn_event {
 	__u32 type;
@@ -1944,6 +1947,30 @@ struct zn_event {
 	__u64 bytes;  /* DEVICE: its parent, and in the upper half the first process of its container */
 };
 _Static_assert(sizeof(struct zn_event) == 24, "padding");
+
+/* What the kernel killed for want of memory, at that moment. */
+#define ZN_NOT_KNOWN (~0UL) /* in both places 64 bits */
+enum zn_oom_scope {         /* whose limit was reached */
+	ZN_OOM_UNKNOWN,     /* the kernel has no such function, or lets nobody watch it */
+	ZN_OOM_NODE,        /* none: the node had no memory left */
+	ZN_OOM_JOB,
+	ZN_OOM_STEP,
+	ZN_OOM_BELOW, /* that of a group below its step */
+	ZN_OOM_OTHER, /* that of a group that is no job's */
+	ZN_OOM_SCOPES
+};
+enum zn_oom_memory { ZN_OOM_FILE, ZN_OOM_ANON, ZN_OOM_SHMEM, ZN_OOM_MEMORIES }; /* as it had mapped it */
+struct zn_oom {
+	struct zn_event
+		event; /* tgid: who was killed; detail: enum zn_oom_scope; row: index of its step, or ZN_STEPS_MAX */
+	struct zn_job_ref job; /* serial 0: of none */
+	__u64 ns;
+	__u64 bytes[ZN_OOM_MEMORIES]; /* ZN_NOT_KNOWN */
+	__u64 used, limit;            /* of the group whose limit was reached; ZN_NOT_KNOWN */
+	char comm[16];                /* empty: not known */
+	char group[32];               /* its name, as much of it as fits */
+};
+_Static_assert(sizeof(struct zn_oom) == 128, "padding");
 
 /* Who maps a file (bpf/mappers.bpf.c, mappers.c): what is asked, and an answer for each memory area that it is true of. */
 struct zn_mapping_query {
@@ -2286,6 +2313,8 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(STARTUP, "startup")                                                                                          \
 	X(OWN_LOADER, "own-loader")                                                                                    \
 	X(STOPPED, "stopped")                                                                                          \
+	X(HOST_MEMORY, "host-memory")                                                                                  \
+	X(GHOSTS, "ghosts")                                                                                            \
 	X(NODE_SLOW, "node-slow")                                                                                      \
 	X(NODE_SLOW_PEER, "node-slow-peer")                                                                            \
 	X(NODE_HANG, "node-hang")                                                                                      \
@@ -3571,7 +3600,6 @@ struct zn_counter_rates {
 		gpu_tick; /* since the daemon started, and over the last tick; see struct zn_gpu_calls */
 };
 void zn_rates_tick(struct zn_counter_rates *s, struct zn_agg *a, uint64_t now_ns); /* after zn_agg_tick() */
-#define ZN_NOT_KNOWN UINT64_MAX
 struct zn_rates {
 	uint64_t per_1000_s[ZN_RATED_COUNT];
 	uint64_t syscalls_per_launch, switches_per_launch; /* in thousandths; not known without a launch */
@@ -4113,7 +4141,7 @@ struct zn_baseline {
 int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
 #endif
 
-/* ---- model/xid.c (zn_xid_ zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
+/* ---- model/xid.c (zn_xid_parse zn_xid_process zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
  * NVIDIA's by number (XIDs), amdgpu's by name. ---- */
 
 #define ZN_PCI_BYTES  24   /* as in zernel_gpu_info: 0000:3b:00.0, the domain of up to 8 digits */
@@ -4139,6 +4167,10 @@ struct zn_xid {
 	uint32_t xid;
 	enum zn_amdgpu_error amdgpu; /* NONE: it is an XID */
 	uint64_t times, since_ms;    /* 1970: the first of them */
+	uint64_t last_ms;
+	uint32_t pid; /* of the last one, as the driver says; 0: it names none */
+	char command[16];
+	char job[ZN_JOB_NAME]; /* of that process; empty: none, or not known any more */
 };
 struct zn_xids {
 	int fd;                 /* below 0: the log is not read */
@@ -4154,13 +4186,49 @@ struct zn_xids {
  * kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
 void zn_xids_why(const char *path, int err, char to[ZN_TEXT_MAX]); /* what an error of open() means */
 int zn_xids_open(struct zn_xids *x, const char *path);
-void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
-void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid);
+void zn_xids_tick(struct zn_xids *x);                                         /* never blocks, unless the path does */
+struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid); /* its entry; NULL: there is no room */
 void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e);
 void zn_xids_close(struct zn_xids *x);
 /* The text of a record; false: it reports no error of a GPU. */
+void zn_xid_process(struct zn_str text, uint32_t *pid, char command[16]); /* whom it names; 0 and empty: nobody */
 bool zn_xid_parse(struct zn_str text, char pci[ZN_PCI_BYTES], uint32_t *xid);
 enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str text, char pci[ZN_PCI_BYTES]);
+
+/* ---- model/xid_about.c (zn_xid_about): what they mean. ---- */
+
+struct zn_xid_about {
+	uint32_t xid;
+	const char *class, *severity; /* application, memory, link, firmware or power; info, warning or critical */
+	const char *says, *next;
+};
+const struct zn_xid_about *zn_xid_about(uint32_t xid); /* NULL: nothing is known of it */
+
+/* ---- model/oom.c (zn_oom): what the kernel killed for want of memory. ---- */
+
+#define ZN_OOMS_KEPT 4 /* of a job, the last ones */
+#define ZN_OOM_TEXT  240
+struct zn_oom_kill {
+	struct zn_oom oom;
+	uint64_t wall_ms;
+	uint64_t job[ZN_OOM_MEMORIES]; /* that its job had, at the last look before; ZN_NOT_KNOWN */
+	char step[16];                 /* empty: of none */
+};
+struct zn_oom_job {
+	uint32_t serial, kills;
+	struct zn_oom_kill kill[ZN_OOMS_KEPT]; /* kills % ZN_OOMS_KEPT is the oldest, once there are as many */
+};
+struct zn_ooms {
+	struct zn_oom_job job[ZN_JOBS_MAX + 1]; /* by slot; the last: of processes of no job */
+};
+/* jobs: of the arena. The new entry, whose job's memory is not known yet. */
+struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, const struct zn_job_shared *jobs);
+/* The i-th newest of a job, or of none (serial 0). NULL: there is none. */
+const struct zn_oom_kill *zn_oom_kill(const struct zn_ooms *o, struct zn_job_ref job, uint32_t i);
+uint64_t zn_oom_bytes(const struct zn_oom *oom); /* that it had, of all kinds; ZN_NOT_KNOWN */
+const char *zn_oom_label(enum zn_oom_scope scope);
+/* Who was killed, with how much, and why, in a sentence without a stop. */
+void zn_oom_says(const struct zn_oom_kill *k, char to[ZN_OOM_TEXT]);
 
 /* ---- model/stacks.c (zn_stacks_): what calls did, by the functions and lines that made them. ---- */
 
@@ -4659,8 +4727,9 @@ struct zn_finding {
 };
 struct zn_finding_of {
 	struct zn_agg *agg;
-	struct zn_job_ref job; /* serial 0: the processes of none */
-	const char *job_id;    /* empty: none */
+	struct zn_job_ref job;      /* serial 0: the processes of none */
+	const char *job_id;         /* empty: none */
+	const struct zn_ooms *ooms; /* NULL: not known */
 };
 bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a);
 /* Those that fire, the weightiest first: how many. What a cause of lost time says already is not among them. */
@@ -5458,6 +5527,7 @@ struct zn_probe {
 	int map_fd[ZN_MAP_COUNT];       /* by enum zn_map */
 	struct zn_raw exit[2];          /* of a thread, of a program */
 	struct zn_raw job_on[5];        /* the last one: kills by the kernel, which jobs can do without */
+	struct zn_raw oom_on[1];        /* whose limit was reached; likewise */
 	int walker_fd[ZN_WALKER_COUNT]; /* the walkers of Python's stacks; -1: none */
 	bool job;                       /* control groups, forks and moves are watched */
 	char job_why[ZN_TEXT_MAX];      /* why not: jobs are then what a scan of /proc finds */
@@ -5913,6 +5983,39 @@ void zn_services_take(struct zn_services *s, void (*found)(void *to, const struc
 /* Who belongs together, if that has changed since the last time. */
 bool zn_services_joined(struct zn_services *s, struct zn_joined *to);
 
+/* ---- probe/holders.c (zn_holders_): which processes have a GPU open. ---- */
+
+#define ZN_HOLDERS_MAX 256
+struct zn_holder {
+	uint32_t pid, uid;
+	uint64_t start_ticks;  /* as zn_start_ticks() */
+	struct zn_job_ref job; /* serial 0: of none */
+	char comm[16];
+};
+struct zn_holders_list {
+	uint64_t looks; /* complete ones; 0: there was none */
+	uint32_t count;
+	struct zn_holder holder[ZN_HOLDERS_MAX];
+};
+
+#ifdef ZN_IN_probe
+struct zn_holders {
+	struct zn_probe *probe;
+	const struct zn_options *options;
+	pthread_mutex_t *lock; /* over list */
+	int dir;               /* /proc, while a look is under way */
+	bool sweeping;
+	uint64_t swept_ns;
+	size_t at, have;
+	char names[4096] __attribute__((aligned(8)));
+	struct zn_holders_list found, list; /* by the look that is under way; by the last one */
+};
+void zn_holders_init(
+	struct zn_holders *h, struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock);
+void zn_holders_run(struct zn_holders *h, uint64_t until_ns);
+void zn_holders_close(struct zn_holders *h);
+#endif
+
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
@@ -5935,6 +6038,7 @@ bool zn_find_threads(void *find, struct zn_threads *to);
 uint64_t zn_find_partial_gpus(void *find);
 void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
 struct zn_services *zn_find_services(struct zn_find *f);
+void zn_find_holders(struct zn_find *f, struct zn_holders_list *to); /* left as it is if nothing is new */
 /* False: the kernel gives no mapping events, /proc is scanned instead. */
 bool zn_find_by_events(const struct zn_find *f);
 
@@ -6153,6 +6257,7 @@ enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_B
 struct zn_job_gpu {
 	uint32_t gpu;        /* index into zn_gpus, which another GPU may get once no process uses this one */
 	char id[48];         /* so this is how it is called */
+	bool given;          /* the prolog listed it */
 	bool allocated;      /* it was given to the job (SLURM_JOB_GPUS), or a process of it used it */
 	uint64_t peak_bytes; /* the highest sum over its processes at a tick, or of one process between two */
 	bool partial;        /* the memory of a process was not seen as a whole: peak_bytes is not known */
@@ -6554,6 +6659,7 @@ struct zn_use {
 	uint64_t cpu_ns, cpu_user_ns, cpu_system_ns, cpus_milli;
 	uint64_t peak, needed_peak;       /* 0: not known */
 	uint64_t cpu_ratio, memory_ratio; /* in ten-thousandths; ZN_NOT_KNOWN */
+	uint64_t needed_ratio;            /* the same, of what it needs now and its limit */
 };
 void zn_use_init(
 	struct zn_job_uses *all, struct zn_jobs *jobs, void (*find)(const char *path, struct zn_cgroup_folders *to));
@@ -6610,6 +6716,46 @@ struct zn_energy_since {
 	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_uj[ZN_GPUS_MAX];
 };
 #endif
+
+/* ---- job/ghosts.c (zn_ghost): processes that hold a GPU which is not theirs. ---- */
+
+#define ZN_GHOST_NS   (60 * ZN_NS_PER_S) /* it is one after so long */
+#define ZN_GHOST_UID  1000               /* users below are the system's */
+#define ZN_GHOSTS_MAX 256
+#define ZN_GHOSTS(X)                                                                                                   \
+	X(JOB_ENDED, "job_ended")                                                                                      \
+	X(NO_JOB, "no_job")                                                                                            \
+	X(FOREIGN_GPU, "foreign_gpu")
+enum zn_ghost_why {
+#define X(e, label) ZN_GHOST_##e,
+	ZN_GHOSTS(X)
+#undef X
+		ZN_GHOST_WHYS
+};
+struct zn_ghost {
+	enum zn_ghost_why why;
+	uint32_t pid, uid;
+	uint64_t start_ticks; /* 0: of a simulation */
+	uint64_t since_ns;
+	uint64_t bytes; /* of GPU memory; ZN_NOT_KNOWN */
+	char comm[16];
+	char job[ZN_JOB_NAME]; /* that it is of, or was; empty: of none, or forgotten */
+	char gpu[48];          /* FOREIGN_GPU: which */
+};
+struct zn_ghosts {
+	uint32_t count;
+	bool slurm; /* a job was seen: only then it means something to be of none */
+	struct zn_ghost ghost[ZN_GHOSTS_MAX], before[ZN_GHOSTS_MAX];
+	struct zn_holders_list holders;
+};
+/* held: who has a GPU open, as of the last look. */
+void zn_ghosts_tick(struct zn_ghosts *g, struct zn_jobs *jobs, uint64_t now_ns);
+/* False: no room within this owner's share. */
+bool zn_ghosts_add(struct zn_ghosts *g, const struct zn_ghost *ghost);
+uint32_t zn_ghosts_count(
+	const struct zn_ghosts *g, enum zn_ghost_why why, uint64_t now_ns); /* for ZN_GHOST_NS or longer */
+const char *zn_ghost_label(enum zn_ghost_why why);
+const char *zn_ghost_says(enum zn_ghost_why why);
 
 /* ---- job/annotations.c (zn_annotation): what programs say of themselves. ---- */
 
@@ -6735,6 +6881,7 @@ struct zn_sim {
 	uint32_t pids;                      /* handed out so far */
 	struct zn_jobs *jobs;               /* NULL: nobody is told of jobs, and none ends */
 	struct zn_xids *xids;               /* NULL: nobody is told of errors */
+	struct zn_ooms *ooms;               /* NULL: nobody is told who is killed */
 	uint64_t throttled_ns;              /* of the second job's control group */
 	struct zn_annotations *annotations; /* NULL: nobody is told what programs say of themselves */
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
@@ -6836,6 +6983,8 @@ void zn_sim_jobs(struct zn_sim *s, struct zn_jobs *table); /* announces its jobs
 void zn_sim_job_start(struct zn_sim *s, uint32_t job);
 void zn_sim_job_end(struct zn_sim *s, uint32_t job); /* after its ranks */
 void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to);
+void zn_sim_job_ghosts(const struct zn_sim *s, struct zn_ghosts *to,
+	uint64_t now_ns);               /* in some scenarios: who holds a GPU that is not his */
 void zn_sim_job_kill(struct zn_sim *s); /* in some scenarios: one of its processes, for want of memory */
 
 /* ---- sim/hardware.c (zn_sim_hardware): the state of the simulated GPUs. ---- */
@@ -6971,6 +7120,8 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
 	zn_metrics_job_energy, zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure,
+
+	zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_ghosts, zn_metrics_job_memory, zn_metrics_job_pressure,
 	zn_metrics_job_efficiency;
 #endif
 
@@ -6987,7 +7138,7 @@ zn_metric_rows zn_metrics_node_counts, zn_metrics_node_nccl_bytes;
 /* The arg of calls is an offset in struct zn_counter_rates. */
 zn_metric_rows zn_metrics_gpu_calls, zn_metrics_gpu_contention, zn_metrics_gpu_total, zn_metrics_gpu_ratio,
 	zn_metrics_gpu_complete, zn_metrics_gpu_info, zn_metrics_gpu_log_records, zn_metrics_gpu_xids,
-	zn_metrics_gpu_amdgpu_errors;
+	zn_metrics_gpu_xid_last, zn_metrics_gpu_amdgpu_errors;
 #endif
 
 /* ---- output/metrics_hardware.c (zn_metrics_hardware_): what metrics of the GPUs' own state yield. ---- */
@@ -7247,6 +7398,10 @@ void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC 
 /* Into the object of a job: cpu, memory, and pressure where the kernel has accounts of it. Nothing without state->uses. */
 void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
 
+/* ---- output/ghosts_json.c (zn_ghosts_json): processes that hold a GPU which is not theirs, and GPUs that no job uses, as JSON. ---- */
+
+void zn_ghosts_json(struct zn_out *o, const struct zn_state *state);
+
 /* ---- output/job_json.c (zn_job_json zn_jobs_json): a job as an entry of a list. ---- */
 
 void zn_jobs_json(struct zn_out *o, const struct zn_state *state); /* GET /jobs */
@@ -7420,6 +7575,8 @@ struct zn_state {
 	struct zn_io_sums *io_sums;                   /* NULL: none (tests) */
 	struct zn_baselines *baselines;               /* NULL: none (tests) */
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
+	const struct zn_ooms *ooms;                   /* NULL: none (tests) */
+	const struct zn_ghosts *ghosts;               /* NULL: none (tests) */
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
@@ -7942,6 +8099,14 @@ int zn_flame_main(int argc, char **argv);
 void zn_hang_page(struct zn_out *o, struct zn_str json);
 #endif
 
+/* ---- cli/health.c (zn_health_main): the client verb `zernel health`. ---- */
+
+int zn_health_main(int argc, char **argv);
+
+/* ---- cli/ghosts.c (zn_ghosts_main): the client verb `zernel ghosts`. ---- */
+
+int zn_ghosts_main(int argc, char **argv);
+
 /* ---- cli/job.c (zn_jobctl_): the client verb `zernel job`. ---- */
 
 int zn_jobctl_main(int argc, char **argv); /* argv[0] is "job" */
@@ -8212,6 +8377,8 @@ struct zn_daemon {
 	struct zn_gauge gauge;
 	struct zn_io_sums io_sums;
 	struct zn_xids xids;
+	struct zn_ooms ooms;
+	struct zn_ghosts ghosts;
 	struct zn_writer writer;
 	struct zn_sender sender;
 	struct zn_notify notify;

@@ -125,6 +125,19 @@ static void on_device(struct zn_daemon *d, const struct zn_event *ev)
 	d->series = true;
 }
 
+/* With what its job had at the last look: now it may have less. */
+static void on_oom(struct zn_daemon *d, const struct zn_oom *oom)
+{
+	struct zn_oom_kill *k = zn_oom_add(&d->ooms, oom, d->agg.arena->jobs);
+	const struct zn_job_use *u = oom->job.slot < ZN_JOBS_MAX ? &d->uses.use[oom->job.slot] : NULL;
+
+	if (!u || !oom->job.serial || u->serial != oom->job.serial || !u->kinds_known)
+		return;
+	k->job[ZN_OOM_FILE] = u->memory[ZN_MEMORY_FILE];
+	k->job[ZN_OOM_ANON] = u->memory[ZN_MEMORY_ANON];
+	k->job[ZN_OOM_SHMEM] = u->memory[ZN_MEMORY_SHMEM];
+}
+
 /* The ring buffer only hurries: what a process did and that it has ended is in the arena. */
 static void on_event(void *owner, const struct zn_event *ev)
 {
@@ -137,6 +150,8 @@ static void on_event(void *owner, const struct zn_event *ev)
 	else if (ev->type == ZN_EV_ALLOC_FAILED)
 		zn_log(ZN_DEBUG, "process %u: allocation of %llu bytes failed: CUresult %u", ev->tgid,
 			(unsigned long long)ev->bytes, ev->detail);
+	else if (ev->type == ZN_EV_OOM)
+		on_oom(d, (const struct zn_oom *)ev);
 	else if (ev->type == ZN_EV_STACK && d->walker)
 		zn_walker_wake(d->walker);
 	else if (ev->type == ZN_EV_DEVICE)
@@ -198,6 +213,8 @@ static void view_open(struct zn_daemon *d)
 	state->progress = &d->progress;
 	state->ranks = &d->ranks;
 	state->stopped = &d->stopped;
+	state->ooms = &d->ooms;
+	state->ghosts = &d->ghosts;
 	state->flights = &d->flights;
 	state->annotations = &d->annotations;
 	d->flights.state = state;
@@ -309,6 +326,7 @@ static int sim_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 		zn_serving_init(&d->servings, &d->sim.memory.arena);
 		d->agg.process_info = zn_sim_process_info;
 		d->state.xids = d->sim.xids = &d->xids;
+		d->sim.ooms = &d->ooms;
 		d->sim_step.ready = on_sim_step;
 		if (d->options.stacks)
 			err = zn_stacks_open(&d->stacks);

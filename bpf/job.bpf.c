@@ -533,6 +533,71 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- what the kernel kills for want of memory ---- */
 
+/* Whose limit was reached. The kernel does this with one lock held, so there is one at a time, and its victims follow on the
+ * same thread. */
+struct oom_case {
+	__u64 ns;
+	__u64 chosen; /* its task */
+	__u64 used, limit;
+	__u32 tid;
+	__u32 scope;
+	char group[32];
+	__s64 pages[4]; /* of the victim at hand, by enum zn_oom_memory */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct oom_case);
+} oom_cases SEC(".maps");
+
+#define OOM_CASE_NS  1000000000ULL /* a victim that is marked later was chosen elsewhere */
+#define GROUPS_DEEP  8
+#define PAGES_WANTED 8 /* at most, by one that kills for it (PAGE_ALLOC_COSTLY_ORDER) */
+
+static __always_inline struct oom_case *oom_case(void)
+{
+	const __u32 first = 0;
+
+	return bpf_map_lookup_elem(&oom_cases, &first);
+}
+
+static __always_inline __u32 scope_of(struct cgroup *cgrp)
+{
+	struct zn_cgroup_key key = key_of(cgrp);
+	struct zn_cgroup *group = bpf_map_lookup_elem(&cgroups, &key);
+
+	if (!group)
+		return ZN_OOM_OTHER;
+	return group->level == ZN_CGROUP_JOB ? ZN_OOM_JOB : group->level == ZN_CGROUP_STEP ? ZN_OOM_STEP : ZN_OOM_BELOW;
+}
+
+SEC("kprobe/oom_kill_process")
+int oom_begin(struct pt_regs *ctx)
+{
+	struct oom_control *oc = (void *)ZN_ARG1(ctx);
+	struct mem_cgroup *memcg = BPF_CORE_READ(oc, memcg);
+	struct oom_case *c = oom_case();
+	struct cgroup *cgrp;
+
+	if (!c)
+		return 0;
+	__builtin_memset(c, 0, sizeof(*c));
+	c->ns = bpf_ktime_get_ns();
+	c->chosen = (__u64)BPF_CORE_READ(oc, chosen);
+	c->tid = bpf_get_current_pid_tgid();
+	c->scope = ZN_OOM_NODE;
+	c->used = c->limit = ZN_NOT_KNOWN;
+	if (!memcg)
+		return 0;
+	cgrp = BPF_CORE_READ(memcg, css.cgroup);
+	c->scope = scope_of(cgrp);
+	c->used = BPF_CORE_READ(memcg, memory.usage.counter) * shared.page_bytes;
+	c->limit = BPF_CORE_READ(memcg, memory.max) * shared.page_bytes;
+	bpf_probe_read_kernel_str(c->group, sizeof(c->group), BPF_CORE_READ(cgrp, kn, name));
+	return 0;
+}
+
 /* (pid), on newer kernels (task, uid): of a thread that has the memory. That is no process by its number once the
  * first thread of one has ended; an address of the kernel is a negative number, and none is. */
 static __always_inline __u32 victim_of(const struct bpf_raw_tracepoint_args *ctx)
@@ -542,18 +607,182 @@ static __always_inline __u32 victim_of(const struct bpf_raw_tracepoint_args *ctx
 	return (__s64)ctx->args[0] < 0 ? (__u32)BPF_CORE_READ(task, tgid) : (__u32)ctx->args[0];
 }
 
+/* The same as a task: where the number alone is told, it is the calling process, or the one that was chosen. NULL: another one. */
+static __always_inline struct task_struct *victim_task(
+	const struct bpf_raw_tracepoint_args *ctx, const struct oom_case *c, __u32 tgid)
+{
+	struct task_struct *chosen = c ? (void *)c->chosen : NULL;
+
+	if ((__s64)ctx->args[0] < 0)
+		return (void *)ctx->args[0];
+	if (bpf_get_current_pid_tgid() >> 32 == tgid)
+		return (void *)bpf_get_current_task();
+	return chosen && (__u32)BPF_CORE_READ(chosen, pid) == (__u32)ctx->args[0] ? chosen : NULL;
+}
+
+/* What a CPU has counted of a kind and not added to its sum: over many CPUs that may be much. */
+__noinline int add_own_pages(__u64 counter, __u32 cpu, __u32 kind)
+{
+	__s32 *base = BPF_CORE_READ((struct percpu_counter *)counter, counters), pages = 0;
+	struct oom_case *c = oom_case();
+	void *at = base ? per_cpu(base, cpu) : NULL;
+
+	if (!c || !at)
+		return 1;
+	bpf_probe_read_kernel(&pages, sizeof(pages), at);
+	ZN_OPAQUE(kind);
+	c->pages[kind & 3] += pages;
+	return 0;
+}
+
+static __always_inline void pages_sum(struct oom_case *c, struct mm_struct *mm)
+{
+	struct mm_struct___before_62 *older = (void *)mm;
+	struct percpu_counter *file, *anon, *shmem;
+
+	if (bpf_core_field_exists(struct mm_struct___before_62, rss_stat)) {
+		c->pages[ZN_OOM_FILE] = BPF_CORE_READ(older, rss_stat.count[0].counter);
+		c->pages[ZN_OOM_ANON] = BPF_CORE_READ(older, rss_stat.count[1].counter);
+		c->pages[ZN_OOM_SHMEM] = BPF_CORE_READ(older, rss_stat.count[3].counter);
+		return;
+	}
+	file = __builtin_preserve_access_index(&mm->rss_stat[0]);
+	anon = __builtin_preserve_access_index(&mm->rss_stat[1]);
+	shmem = __builtin_preserve_access_index(&mm->rss_stat[3]);
+	c->pages[ZN_OOM_FILE] = BPF_CORE_READ(file, count);
+	c->pages[ZN_OOM_ANON] = BPF_CORE_READ(anon, count);
+	c->pages[ZN_OOM_SHMEM] = BPF_CORE_READ(shmem, count);
+	for (__u32 cpu = 0; cpu < ZN_CPUS_MAX && cpu < shared.cpu_count; cpu++) {
+		add_own_pages((__u64)file, cpu, ZN_OOM_FILE);
+		add_own_pages((__u64)anon, cpu, ZN_OOM_ANON);
+		add_own_pages((__u64)shmem, cpu, ZN_OOM_SHMEM);
+	}
+}
+
+/* Of the group that counts a task's memory; NULL: the kernel counts none. */
+static __always_inline struct cgroup_subsys_state *memory_of(struct task_struct *task)
+{
+	struct cgroup_subsys_state *css = NULL, **subsys;
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
+		return NULL;
+	subsys = __builtin_preserve_access_index(&set->subsys[0]);
+	bpf_probe_read_kernel(&css, sizeof(css), subsys + bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id));
+	return css;
+}
+
+/* The group of a job that counts a task's memory, or that of version 2. NULL: none. */
+static __always_inline struct zn_cgroup *group_of_task(struct task_struct *task)
+{
+	struct cgroup_subsys_state *css = memory_of(task);
+	struct zn_cgroup *group = NULL;
+	struct zn_cgroup_key key;
+
+	if (css) {
+		key = key_of(BPF_CORE_READ(css, cgroup));
+		group = bpf_map_lookup_elem(&cgroups, &key);
+	}
+	if (group)
+		return group;
+	key = key_of(BPF_CORE_READ(task, cgroups, dfl_cgrp));
+	return bpf_map_lookup_elem(&cgroups, &key);
+}
+
+static __always_inline void fill_memory(struct zn_oom *to, struct oom_case *c, struct task_struct *task)
+{
+	struct mm_struct *mm = task ? BPF_CORE_READ(task, mm) : NULL;
+
+	if (!mm || !c)
+		return;
+	pages_sum(c, mm);
+	for (int kind = 0; kind < ZN_OOM_MEMORIES; kind++)
+		to->bytes[kind] = c->pages[kind] > 0 ? c->pages[kind] * shared.page_bytes : 0;
+}
+
+/* Where the kernel's function cannot be watched: the nearest group of the thread that wanted memory which has no room for it. */
+static __always_inline void fill_full_group(struct zn_oom *to)
+{
+	struct cgroup_subsys_state *css = memory_of((void *)bpf_get_current_task());
+	__u64 used, limit;
+
+	for (int depth = 0; css && depth < GROUPS_DEEP; depth++) {
+		used = BPF_CORE_READ((struct mem_cgroup *)css, memory.usage.counter);
+		limit = BPF_CORE_READ((struct mem_cgroup *)css, memory.max);
+		if (used + PAGES_WANTED >= limit)
+			break;
+		css = BPF_CORE_READ(css, parent);
+	}
+	if (!css || used + PAGES_WANTED < limit)
+		return;
+	to->event.detail = scope_of(BPF_CORE_READ(css, cgroup));
+	to->used = used * shared.page_bytes;
+	to->limit = limit * shared.page_bytes;
+	bpf_probe_read_kernel_str(to->group, sizeof(to->group), BPF_CORE_READ(css, cgroup, kn, name));
+}
+
+static __always_inline void fill_case(struct zn_oom *to, const struct oom_case *c)
+{
+	if (!c || c->tid != (__u32)bpf_get_current_pid_tgid() || to->ns - c->ns > OOM_CASE_NS) {
+		fill_full_group(to);
+		return;
+	}
+	to->event.detail = c->scope;
+	to->used = c->used;
+	to->limit = c->limit;
+	__builtin_memcpy(to->group, c->group, sizeof(to->group));
+}
+
+static __always_inline void oom_tell(
+	const struct bpf_raw_tracepoint_args *ctx, __u32 tgid, const struct zn_job_ref *job)
+{
+	struct zn_oom *to = bpf_ringbuf_reserve(&events, sizeof(*to), 0);
+	struct oom_case *c = oom_case();
+	struct task_struct *task;
+	struct zn_cgroup *group;
+
+	if (!to) {
+		zn_lost(ZN_LOST_RINGBUF);
+		return;
+	}
+	__builtin_memset(to, 0, sizeof(*to));
+	to->event = (struct zn_event){.type = ZN_EV_OOM, .tgid = tgid, .row = ZN_STEPS_MAX};
+	if (job)
+		to->job = *job;
+	to->ns = bpf_ktime_get_ns();
+	to->used = to->limit = to->bytes[ZN_OOM_FILE] = to->bytes[ZN_OOM_ANON] = to->bytes[ZN_OOM_SHMEM] = ZN_NOT_KNOWN;
+	task = victim_task(ctx, c, tgid);
+	if (task) {
+		BPF_CORE_READ_STR_INTO(&to->comm, task, group_leader, comm);
+		group = group_of_task(task);
+		if (job && group && group->job.slot == job->slot && group->job.serial == job->serial)
+			to->event.row = group->step;
+	}
+	fill_memory(to, c, task);
+	fill_case(to, c);
+	bpf_ringbuf_submit(to, 0);
+}
+
 SEC("raw_tp/mark_victim")
 int oom_victim(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 tgid = victim_of(ctx);
 	struct zn_proc *p = zn_tracked(tgid);
-	struct zn_job_ref *tag = bpf_map_lookup_elem(&tasks, &tgid);
-	struct zn_job_shared *row = tag ? job_of(tag) : p ? job_of(&p->job) : NULL;
+	struct zn_job_ref *tag = bpf_map_lookup_elem(&tasks, &tgid), job = {};
+	struct zn_job_shared *row;
 
+	if (tag)
+		job = *tag;
+	else if (p)
+		job = p->job;
+	row = job_of(&job);
 	if (row)
 		ZN_ADD(row->oom_kills, 1);
 	else if (p || bpf_map_lookup_elem(&workers, &tgid))
 		ZN_ADD(shared.oom_kills, 1);
+	else
+		return 0;
+	oom_tell(ctx, tgid, row ? &job : NULL);
 	return 0;
 }
 

@@ -158,13 +158,39 @@ struct cpuacct_usage { /* before 5.17: what cpuusage points to */
 	__u64 usages[2];
 };
 struct css_set {
+	struct cgroup_subsys_state *subsys[1];
 	struct cgroup *dfl_cgrp;
 };
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+typedef atomic64_t atomic_long_t;
 struct page_counter {
+	atomic_long_t usage;
+	unsigned long max;
 	unsigned long watermark;
 };
 struct mem_cgroup {
+	struct cgroup_subsys_state css;
 	struct page_counter memory;
+};
+struct oom_control {
+	struct mem_cgroup *memcg;
+	struct task_struct *chosen;
+};
+/* what a process has mapped: by kind, see enum zn_oom_memory */
+struct percpu_counter {
+	__s64 count;
+	__s32 *counters;
+};
+struct mm_struct {
+	struct percpu_counter rss_stat[4];
+};
+struct mm_rss_stat {
+	atomic_long_t count[4];
+};
+struct mm_struct___before_62 {
+	struct mm_rss_stat rss_stat;
 };
 /* files */
 struct user_namespace;
@@ -341,6 +367,8 @@ struct thread_struct {
 struct task_struct {
 	struct thread_info thread_info;
 	struct task_struct *group_leader;
+	struct mm_struct *mm;
+	char comm[16];
 #ifdef __TARGET_ARCH_x86
 	struct thread_struct thread;
 #endif

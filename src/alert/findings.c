@@ -14,9 +14,11 @@ static const char *const causes[] = {
 static const struct {
 	const char *alert, *next, *metric;
 } rows[] = {
-	{"oom_kill",
-		"give the job more memory, or use less: fewer workers, smaller prefetch; see the job's log for who was killed",
+	{"oom_kill", "give the job more memory, or use less: fewer workers, smaller prefetch",
 		"zernel_oom_kills_total"},
+	{"host_memory_growing",
+		"ask for more memory, or see what grows: lists of losses, caches of workers, prefetch; checkpoint before it ends",
+		"zernel_job_memory_needed_ratio"},
 	{"gpu_xid", "look the XID up in NVIDIA's list; drain the node if it comes again",
 		"zernel_gpu_xid_errors_total"},
 	{"gpu_amdgpu", "look at the kernel's log (dmesg); drain the node if it comes again",
@@ -30,6 +32,7 @@ static const struct {
 		"zernel_gpu_pcie_link_width_ratio"},
 	{"gpu_driver_not_answering", "look at the kernel's log (dmesg); drain the node: a driver hangs",
 		"zernel_hardware_blocked_seconds"},
+	{"gpu_ghost", "see who they are: zernel ghosts; end them, or let the epilog do it", "zernel_ghost_processes"},
 	{"driver_unresponsive",
 		"look at the kernel's log (dmesg) and nvidia-smi; drain the node: a restart of the job rarely helps",
 		"zernel_gpu_driver_stuck_seconds"},
@@ -155,7 +158,32 @@ static void insert_finding(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count,
 	to[at] = *f;
 }
 
-static void fill_finding(struct zn_finding *f, const struct zn_alert *a)
+/* The last process that was killed, in place of how many were. */
+static bool say_kill(struct zn_finding *f, const struct zn_finding_of *of)
+{
+	const struct zn_oom_kill *k =
+		of->ooms && !strcmp(f->rule, "oom_kill") ? zn_oom_kill(of->ooms, of->job, 0) : NULL;
+
+	if (k)
+		zn_oom_says(k, f->says);
+	return k;
+}
+
+/* What the number of an error of a GPU means, and what to do about it. */
+static void say_xid(struct zn_finding *f, const struct zn_alert *a)
+{
+	const struct zn_xid_about *about =
+		strcmp(f->rule, "gpu_xid") ? NULL : zn_xid_about((uint32_t)strtoul(zn_alert_label(a, "xid"), NULL, 10));
+
+	if (!about)
+		return;
+	f->next = about->next;
+	f->critical |= !strcmp(about->severity, "critical");
+	snprintf(f->says, sizeof(f->says), "XID %u of the GPU at %.16s: %s", about->xid, zn_alert_label(a, "pci"),
+		about->says);
+}
+
+static void fill_finding(struct zn_finding *f, const struct zn_alert *a, const struct zn_finding_of *of)
 {
 	struct zn_out o = {.at = f->says, .cap = sizeof(f->says) - 1};
 	size_t row = row_of(a->rule->name);
@@ -165,12 +193,15 @@ static void fill_finding(struct zn_finding *f, const struct zn_alert *a)
 	f->critical = !strcmp(a->rule->severity, "critical");
 	f->next = row < ZN_LEN(rows) ? rows[row].next : "see the rule of this alert: zernel alerts";
 	f->metric = row < ZN_LEN(rows) ? rows[row].metric : "zernel_alert_state";
+	if (say_kill(f, of))
+		return;
 	zn_alert_annotation(&o, a, "summary");
 	if (o.full || !o.len) {
 		o = (struct zn_out){.at = f->says, .cap = sizeof(f->says) - 1};
 		zn_out_text(&o, "the alert fires");
 	}
 	f->says[o.len] = 0;
+	say_xid(f, a);
 }
 
 /* A sentence that is too long for it stays as it is. */
@@ -198,7 +229,7 @@ size_t zn_findings(const struct zn_alerts *a, const struct zn_finding_of *of, st
 
 		if (alert->state != ZN_FIRING || is_cause(alert->rule->name) || !zn_finding_concerns(of, alert))
 			continue;
-		fill_finding(&f, alert);
+		fill_finding(&f, alert, of);
 		insert_finding(to, &count, &f);
 	}
 	for (size_t i = 0; i < count; i++)

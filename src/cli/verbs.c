@@ -19,6 +19,9 @@ static const struct {
 		"which lines of Python make GPU libraries work or wait: zernel flame [JOB | PID] [--cause CAUSE] [--folded]"},
 	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
 	{"alerts", zn_alertctl_main, "rules of alerts: zernel alerts check|test|defaults; docs/ALERTS.md"},
+	{"health", zn_health_main, "one line on whether this node should get jobs: zernel health [--nhc] [URL]"},
+	{"ghosts", zn_ghosts_main,
+		"processes that hold a GPU which is not theirs: zernel ghosts [URL] [--older SECONDS] [--quiet] [--json]"},
 	{"annotate", zn_annotate_main, "what a program says of itself: zernel annotate KEY=VALUE..."},
 	{"job", zn_jobctl_main, "jobs of this node and their reports: zernel job start|end|list|show|report"},
 };

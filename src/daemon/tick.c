@@ -80,6 +80,33 @@ static void hardware_tick(struct zn_daemon *d, uint64_t now_ns)
 	zn_energies_tick(&d->energies, now_ns);
 }
 
+/* The process that the driver named lives for a moment longer. */
+static void xids_tick(struct zn_daemon *d)
+{
+	zn_xids_tick(&d->xids);
+	for (uint32_t i = 0; i < d->xids.count; i++) {
+		struct zn_xid *x = &d->xids.xid[i];
+
+		for (uint32_t r = 0; x->pid && !x->job[0] && r < d->agg.row_count; r++) {
+			const struct zn_proc *p = zn_arena_proc(d->agg.arena, d->agg.row[r]);
+
+			if (p && p->tgid == x->pid)
+				snprintf(x->job, sizeof(x->job), "%s", zn_job_id(&d->jobs, p));
+		}
+	}
+}
+
+static void ghosts_tick(struct zn_daemon *d, uint64_t now)
+{
+	if (d->options.simulate) {
+		zn_sim_job_ghosts(&d->sim, &d->ghosts, now);
+		return;
+	}
+	if (d->state.find)
+		zn_find_holders(d->state.find, &d->ghosts.holders);
+	zn_ghosts_tick(&d->ghosts, &d->jobs, now);
+}
+
 void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 {
 	struct zn_daemon *d = ZN_DAEMON_OF(io, tick);
@@ -91,7 +118,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	d->state.ticks++;
 	if (!d->options.simulate)
 		live_tick(d);
-	zn_xids_tick(&d->xids);
+	xids_tick(d);
 	zn_agg_tick(&d->agg, now);
 	look_if_needed(d);
 	zn_rates_tick(&d->rates, &d->agg, now);
@@ -121,6 +148,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	else
 		zn_use_tick(&d->uses, now);
 	hardware_tick(d, now);
+	ghosts_tick(d, now);
 	zn_io_sums_tick(&d->io_sums, now);
 	zn_io_sums_causes(&d->io_sums, &d->causes);
 	if (d->options.simulate)

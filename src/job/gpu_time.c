@@ -84,7 +84,7 @@ static void gpu_given(struct zn_jobs *j, struct zn_job *job, const char *item)
 		snprintf(index, sizeof(index), "%u", i);
 		zn_gpus_name(&j->agg->gpus, i == ZN_UNKNOWN ? item : index, id);
 		if ((g = gpu_named(j, job, id)))
-			g->allocated = true;
+			g->given = g->allocated = true;
 		if (i == last) /* the highest number has none after it */
 			break;
 	}

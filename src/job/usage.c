@@ -346,12 +346,18 @@ static void fill_cpu(struct zn_use *to, const struct zn_job_use *u, const struct
 }
 
 /* The highest use may have been between two looks: all that was not cache then was needed. */
-static void fill_memory(struct zn_use *to, const struct zn_job_use *u, const struct zn_job_shared *row)
+static void fill_memory(
+	struct zn_use *to, const struct zn_job_use *u, const struct zn_job *job, const struct zn_job_shared *row)
 {
 	uint64_t cache = u->kind_peak[ZN_MEMORY_FILE];
 
 	to->peak = larger_of(u->peak, row->mem_peak_bytes);
 	to->needed_peak = larger_of(u->needed_peak, to->peak > cache ? to->peak - cache : 0);
+	to->needed_ratio = ZN_NOT_KNOWN;
+	if (u->kinds_known && u->limit != ZN_NOT_KNOWN && zn_job_runs(job))
+		to->needed_ratio =
+			ratio_of(u->memory[ZN_MEMORY_ANON] + u->memory[ZN_MEMORY_SHMEM] + u->memory[ZN_MEMORY_KERNEL],
+				(double)u->limit);
 	to->memory_ratio =
 		to->peak && u->limit != ZN_NOT_KNOWN ? ratio_of(to->needed_peak, (double)u->limit) : ZN_NOT_KNOWN;
 }
@@ -372,5 +378,5 @@ void zn_use_of(const struct zn_job_uses *all, const struct zn_job *job, struct z
 		to->cpus_milli = (uint64_t)CPU_MILLI * zn_use_told_cpus(zn_job_said(job, ZN_KEY_CPUS));
 	fill_cpu(to, u, row);
 	fill_cpu_ratio(to, u, job);
-	fill_memory(to, u, row);
+	fill_memory(to, u, job, row);
 }

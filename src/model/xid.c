@@ -144,7 +144,7 @@ enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str s, char pci[ZN_PCI_BYTES])
 	return hardware_error(s);
 }
 
-static void error_add(struct zn_xids *x, const char *pci, uint32_t xid, enum zn_amdgpu_error amdgpu)
+static struct zn_xid *error_add(struct zn_xids *x, const char *pci, uint32_t xid, enum zn_amdgpu_error amdgpu)
 {
 	uint32_t i = 0;
 
@@ -152,7 +152,7 @@ static void error_add(struct zn_xids *x, const char *pci, uint32_t xid, enum zn_
 		i++;
 	if (i == ZN_XIDS_MAX) {
 		x->lost++;
-		return;
+		return NULL;
 	}
 	if (i == x->count) {
 		x->xid[i] = (struct zn_xid){.xid = xid, .amdgpu = amdgpu, .since_ms = zn_wall_ms()};
@@ -160,16 +160,41 @@ static void error_add(struct zn_xids *x, const char *pci, uint32_t xid, enum zn_
 		x->count++;
 	}
 	x->xid[i].times++;
+	x->xid[i].last_ms = zn_wall_ms();
+	return &x->xid[i];
 }
 
-void zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid)
+struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid)
 {
-	error_add(x, pci, xid, ZN_AMDGPU_NONE);
+	return error_add(x, pci, xid, ZN_AMDGPU_NONE);
 }
 
 void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e)
 {
 	error_add(x, pci, 0, e);
+}
+
+/* "..., pid=1234, name=python3, ...", or, of nobody, "pid='<unknown>', name=<unknown>". */
+void zn_xid_process(struct zn_str s, uint32_t *pid, char command[16])
+{
+	const char *at = memmem(s.at, s.len, ", pid=", 6), *end = s.at + s.len;
+	struct zn_str rest = {at ? at + 6 : end, at ? (size_t)(end - at - 6) : 0};
+	size_t len = 0;
+
+	*pid = 0;
+	memset(command, 0, 16);
+	if (!read_number(&rest, false, 1, 9, pid) || !ends_here(&rest) || !skip_text(&rest, ", name="))
+		return;
+	for (; len < rest.len && len < 15 && rest.at[len] != ','; len++)
+		command[len] = rest.at[len];
+}
+
+static void note_process(struct zn_xid *to, struct zn_str text)
+{
+	if (!to)
+		return;
+	zn_xid_process(text, &to->pid, to->command);
+	to->job[0] = 0;
 }
 
 /* A record is PRIORITY,SEQUENCE,TIME,FLAGS[,...];TEXT (Documentation/ABI/testing/dev-kmsg); lines that belong to it
@@ -192,7 +217,7 @@ static void take_line(struct zn_xids *x, struct zn_str line)
 	text++;
 	s = (struct zn_str){text, (size_t)(line.at + line.len - text)};
 	if (zn_xid_parse(s, pci, &xid))
-		zn_xids_add(x, pci, xid);
+		note_process(zn_xids_add(x, pci, xid), s);
 	else if ((amdgpu = zn_amdgpu_parse(s, pci)))
 		zn_amdgpu_add(x, pci, amdgpu);
 }

@@ -32,7 +32,7 @@ static struct zn_finding_of group_of(const struct zn_state *state, uint32_t i)
 {
 	const struct zn_cause_group *g = &state->causes->group[i];
 
-	return (struct zn_finding_of){state->agg, {i, g->serial}, zn_why_job_id(state, i, g)};
+	return (struct zn_finding_of){state->agg, {i, g->serial}, zn_why_job_id(state, i, g), state->ooms};
 }
 
 /* The first of its alerts; NULL: it does not hang. */

@@ -125,7 +125,7 @@ static const enum zn_request_duration request_whole = ZN_REQUEST_WHOLE, request_
 				      request_gap = ZN_REQUEST_GAP;
 static const enum zn_server_duration server_unread = ZN_SERVER_UNREAD, server_rtt = ZN_SERVER_RTT;
 
-static const bool entries = false, limit = true, waiting = true, down = false;
+static const bool entries = false, limit = true, waiting = true, down = false, oom_bytes = false, oom_time = true;
 
 static const struct zn_metric_job_gpu job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
 static const struct zn_metric_job_gpu job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true},
@@ -139,6 +139,7 @@ static const struct zn_metric_job_use use_cpus = {offsetof(struct zn_use, cpus_m
 				      use_throttled = {offsetof(struct zn_use, now.throttled_ns), 9, true},
 				      use_peak = {offsetof(struct zn_use, peak), 0, false},
 				      use_needed = {offsetof(struct zn_use, needed_peak), 0, false},
+				      use_needed_ratio = {offsetof(struct zn_use, needed_ratio), 4, false},
 				      use_limit = {offsetof(struct zn_use, now.limit), 0, false},
 				      use_swap = {offsetof(struct zn_use, now.swap), 0, true};
 static const struct zn_metric_job_gpu job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
@@ -255,6 +256,8 @@ static const struct zn_metric table[] = {
 		"Pinned host memory that a process has reserved through the driver. Absent where zernel_process_memory_complete is 0."},
 	{"zernel_gpu_xid_errors_total", COUNTER, "pci,xid", zn_metrics_gpu_xids, NULL,
 		"Errors that NVIDIA's driver reported in the kernel's log since the daemon started."},
+	{"zernel_gpu_xid_last_time_seconds", GAUGE, "pci,xid,class,severity,pid,command,job_id", zn_metrics_gpu_xid_last, NULL,
+		"When the last such error came, since the epoch; what kind it is (application, memory, link, firmware, power), how bad (info, warning, critical), the process that the driver names, and its job. What is not known is an empty label."},
 	{"zernel_gpu_amdgpu_errors_total", COUNTER, "pci,error", zn_metrics_gpu_amdgpu_errors, NULL,
 		"Records of the kernel's log, since the daemon started, in which amdgpu reports a page fault, a timeout, a reset or hardware errors."},
 	{"zernel_kernel_log_records_total", DETAIL_COUNTER, "from", zn_metrics_gpu_log_records, NULL,
@@ -346,6 +349,12 @@ static const struct zn_metric table[] = {
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
 	{"zernel_oom_kills_total", COUNTER, "job_id", zn_metrics_job_oom_kills, NULL,
 		"Processes that the kernel killed for want of memory: of a job, or of none that called a hooked library or load data for one that did."},
+	{"zernel_ghost_processes", GAUGE, "why", zn_metrics_job_ghosts, NULL,
+		"Processes that for a minute or longer hold a GPU which is not theirs: job_ended, their job has ended; no_job, a user's process of no job, on a node that has jobs; foreign_gpu, with memory on a GPU that their job was not given. `zernel ghosts` lists them."},
+	{"zernel_oom_kill_time_seconds", GAUGE, "job_id,step,pid,command,limit_of", zn_metrics_job_ooms, &oom_time,
+		"When the kernel killed a process of a job for want of memory, since the epoch: the last four of each job. limit_of: whose limit was reached: job, step, below (a group of the step), other (a group above), node (none: it had no memory left), or unknown."},
+	{"zernel_oom_kill_memory_bytes", GAUGE, "job_id,step,pid,command,limit_of", zn_metrics_job_ooms, &oom_bytes,
+		"Memory that it had mapped then: anonymous, shared, and of files. Absent where the kernel does not say."},
 	{"zernel_job_processes", GAUGE, "job_id", zn_metrics_job_processes, NULL,
 		"Processes of a job that run and have called a hooked library."},
 	{"zernel_job_cpu_seconds_total", COUNTER, "job_id,mode", zn_metrics_job_cpu_time, NULL,
@@ -366,6 +375,8 @@ static const struct zn_metric table[] = {
 		"Highest memory without cache of files: as seen at a look, or that mark less the most cache that was seen, whichever is more."},
 	{"zernel_job_memory_limit_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_limit,
 		"Limit of that group. Absent without one."},
+	{"zernel_job_memory_needed_ratio", GAUGE, "job_id", zn_metrics_job_use, &use_needed_ratio,
+		"Memory of a job that runs without cache of files, over its limit, now: at 1 the kernel kills. Absent without a limit."},
 	{"zernel_job_pressure_seconds_total", DETAIL_COUNTER, "job_id,resource,kind", zn_metrics_job_pressure, NULL,
 		"Time in which some, or all, threads of a job that were not idle waited for a CPU, for memory or for a file, by the kernel's pressure accounts. Absent with control groups of version 1."},
 	{"zernel_job_efficiency_ratio", GAUGE, "job_id,resource", zn_metrics_job_efficiency, NULL,

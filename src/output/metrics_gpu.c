@@ -119,6 +119,32 @@ void zn_metrics_gpu_xids(struct zn_walk *w)
 	}
 }
 
+/* One series for each number of a GPU: the last one. */
+void zn_metrics_gpu_xid_last(struct zn_walk *w)
+{
+	const struct zn_xids *x = w->state->xids;
+
+	for (uint32_t i = 0; x && i < x->count; i++) {
+		const struct zn_xid *e = &x->xid[i];
+		const struct zn_xid_about *about = zn_xid_about(e->xid);
+
+		if (e->amdgpu)
+			continue;
+		zn_walk_series(w);
+		zn_walk_label(w, "pci", e->pci);
+		zn_walk_number(w, "xid", e->xid);
+		zn_walk_label(w, "class", about ? about->class : "");
+		zn_walk_label(w, "severity", about ? about->severity : "");
+		if (e->pid)
+			zn_walk_number(w, "pid", e->pid);
+		else
+			zn_walk_label(w, "pid", "");
+		zn_walk_label(w, "command", e->command);
+		zn_walk_label(w, "job_id", e->job);
+		zn_walk_scaled(w, e->last_ms, 3);
+	}
+}
+
 void zn_metrics_gpu_amdgpu_errors(struct zn_walk *w)
 {
 	const struct zn_xids *x = w->state->xids;

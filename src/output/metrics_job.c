@@ -189,6 +189,54 @@ static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
 	zn_walk_integer(w, zn_job_shared_of(w->state->jobs, job)->oom_kills);
 }
 
+void zn_metrics_job_ghosts(struct zn_walk *w)
+{
+	const struct zn_ghosts *g = w->state->ghosts;
+
+	for (enum zn_ghost_why why = 0; g && why < ZN_GHOST_WHYS; why++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "why", zn_ghost_label(why));
+		zn_walk_integer(w, zn_ghosts_count(g, why, w->state->tick_ns ? w->state->tick_ns : zn_now_ns()));
+	}
+}
+
+/* A process id that came twice names the newer process. */
+static bool is_newest(const struct zn_ooms *ooms, struct zn_job_ref job, uint32_t i)
+{
+	const struct zn_oom_kill *k = zn_oom_kill(ooms, job, i);
+
+	while (i)
+		if (zn_oom_kill(ooms, job, --i)->oom.event.tgid == k->oom.event.tgid)
+			return false;
+	return true;
+}
+
+static void job_ooms(struct zn_walk *w, const struct zn_job *job)
+{
+	struct zn_job_ref ref = {job->slot, job->serial};
+	bool time = *(const bool *)w->metric->arg;
+	const struct zn_oom_kill *k;
+
+	for (uint32_t i = 0; w->state->ooms && (k = zn_oom_kill(w->state->ooms, ref, i)); i++) {
+		uint64_t bytes = zn_oom_bytes(&k->oom);
+
+		if (!is_newest(w->state->ooms, ref, i) || (!time && bytes == ZN_NOT_KNOWN))
+			continue;
+		job_series(w, job);
+		zn_walk_label(w, "step", k->step);
+		zn_walk_number(w, "pid", k->oom.event.tgid);
+		zn_walk_label(w, "command", k->oom.comm);
+		zn_walk_label(w, "limit_of", zn_oom_label(k->oom.event.detail));
+		zn_walk_scaled(w, time ? k->wall_ms : bytes, time ? 3 : 0);
+	}
+}
+
+/* arg: true: when they were; false: what they had. */
+void zn_metrics_job_ooms(struct zn_walk *w)
+{
+	each_job(w, job_ooms);
+}
+
 /* From 0 on, as a job may have one such kill and no more. */
 void zn_metrics_job_oom_kills(struct zn_walk *w)
 {

@@ -541,6 +541,34 @@ static void put_labels(struct zn_out *o, struct zn_str r)
 	}
 }
 
+/* A sentence is longer than a line. */
+static void put_sentence(struct zn_out *o, const char *text)
+{
+	for (size_t len = strlen(text), cut; len; text += cut, len -= cut) {
+		cut = len;
+		if (len > COLUMNS - 2)
+			for (cut = COLUMNS - 2; cut > COLUMNS / 2 && text[cut] != ' ';)
+				cut--;
+		put_line(o, "  %.*s", (int)cut, text);
+		while (text[cut] == ' ')
+			cut++;
+	}
+}
+
+static void put_kills(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str list = zn_path_find(r, "oom_killed"), key, kill;
+	char says[ZN_OOM_TEXT], of[ZN_UNITS_CELL];
+
+	for (size_t at = 0, n = 0; zn_json_next(list, &at, &key, &kill); n++) {
+		if (!n) {
+			zn_out_char(o, '\n');
+			put_line(o, "Killed by the kernel: %s in all, the last ones", count_at(of, r, "oom_kills"));
+		}
+		put_sentence(o, zn_path_text(kill, "says", says, sizeof(says)));
+	}
+}
+
 static void put_alerts(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "alerts"), key, alert;
@@ -585,7 +613,8 @@ static void put_gaps(struct zn_out *o, struct zn_str r)
 void zn_report_page(struct zn_out *o, struct zn_str json)
 {
 	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {put_who, put_efficiency, put_when, put_gpus,
-		put_cuda, put_nccl, put_files, put_lines, put_steps, put_labels, put_alerts, put_losses, put_gaps};
+		put_cuda, put_nccl, put_files, put_lines, put_steps, put_kills, put_labels, put_alerts, put_losses,
+		put_gaps};
 
 	if (zn_json_check(json))
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * usage_json.c: CPU time and memory of a job as JSON, of an entry of the list of jobs and of its report. What is not known is
- * null.
+ * usage_json.c: CPU time and memory of a job as JSON, and who was killed for want of it, of an entry of the list of jobs and of
+ * its report. What is not known is null.
  */
 #include "zernel.h"
 
@@ -84,6 +84,46 @@ static void put_energy(struct zn_json *j, const struct zn_state *state, const st
 	zn_json_close(j, '}');
 }
 
+static void put_kill(struct zn_json *j, const struct zn_oom_kill *k)
+{
+	static const char *const keys[ZN_OOM_MEMORIES] = {"file_bytes", "anon_bytes", "shmem_bytes"};
+	const struct zn_oom *oom = &k->oom;
+	char says[ZN_OOM_TEXT];
+
+	zn_oom_says(k, says);
+	zn_json_open(j, '{');
+	zn_json_key_u64(j, "at_ms", k->wall_ms);
+	zn_json_key_u64(j, "pid", oom->event.tgid);
+	zn_json_key_text(j, "command", oom->comm);
+	zn_json_key_text(j, "step", k->step);
+	for (enum zn_oom_memory m = 0; m < ZN_OOM_MEMORIES; m++)
+		key_scaled(j, keys[m], oom->bytes[m], 0);
+	zn_json_key_text(j, "limit_of", zn_oom_label(oom->event.detail));
+	zn_json_key_text(j, "group", oom->group);
+	key_scaled(j, "group_used_bytes", oom->used, 0);
+	key_scaled(j, "limit_bytes", oom->limit, 0);
+	zn_json_key_open(j, "job_before", '{');
+	for (enum zn_oom_memory m = 0; m < ZN_OOM_MEMORIES; m++)
+		key_scaled(j, keys[m], k->job[m], 0);
+	zn_json_close(j, '}');
+	zn_json_key_text(j, "says", says);
+	zn_json_close(j, '}');
+}
+
+/* The newest first. */
+static void put_kills(struct zn_json *j, const struct zn_state *state, const struct zn_job *job)
+{
+	const struct zn_oom_kill *k;
+
+	if (!state->ooms || !state->jobs)
+		return;
+	zn_json_key_u64(j, "oom_kills", zn_job_shared_of(state->jobs, job)->oom_kills);
+	zn_json_key_open(j, "oom_killed", '[');
+	for (uint32_t i = 0; (k = zn_oom_kill(state->ooms, (struct zn_job_ref){job->slot, job->serial}, i)); i++)
+		put_kill(j, k);
+	zn_json_close(j, ']');
+}
+
 void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job)
 {
 	struct zn_use use;
@@ -96,4 +136,5 @@ void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct z
 	put_pressure(j, &use);
 	if (state->energies)
 		put_energy(j, state, job);
+	put_kills(j, state, job);
 }

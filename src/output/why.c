@@ -137,7 +137,7 @@ static void drop_said(struct answer *a)
 static void find_answer(struct answer *a, const struct zn_state *state, uint32_t index, const struct zn_cause_group *g,
 	const struct zn_cause_step *window)
 {
-	struct zn_finding_of of = {state->agg, {index, g->serial}, zn_why_job_id(state, index, g)};
+	struct zn_finding_of of = {state->agg, {index, g->serial}, zn_why_job_id(state, index, g), state->ooms};
 
 	a->causes = zn_why_list(g, window, state->causes->tick_ns, a->why);
 	a->findings = state->alerts ? zn_findings(state->alerts, &of, a->finding) : 0;

@@ -71,6 +71,7 @@ struct zn_find {
 	bool info_wanted;                 /* of some row */
 	struct zn_places places;
 	struct zn_services services;
+	struct zn_holders holders;
 	struct zn_gpu_files gpu_files; /* gpu 0: as /proc/devices has them */
 };
 
@@ -477,6 +478,7 @@ static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 	mappers_check(f, now_ns);
 	sweep_run(f, zn_now_ns());
 	zn_services_run(&f->services, zn_now_ns() + SLICE_MS * ZN_NS_PER_MS);
+	zn_holders_run(&f->holders, zn_now_ns() + SLICE_MS * ZN_NS_PER_MS);
 	spent_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
 	zn_pace_spend(&f->idle, spent_ns);
 	return spent_ns;
@@ -540,8 +542,9 @@ static int idle_wait_ms(const struct zn_find *f)
 {
 	uint64_t wait_ms = zn_pace_wait_ns(&f->idle) / ZN_NS_PER_MS + 1;
 
-	return (f->sweep.running || f->checking || f->services.sweeping) && wait_ms < ROUND_MS ? (int)wait_ms
-											       : ROUND_MS;
+	return (f->sweep.running || f->checking || f->services.sweeping || f->holders.sweeping) && wait_ms < ROUND_MS
+		? (int)wait_ms
+		: ROUND_MS;
 }
 
 /* Sleeps until something was mapped, or until the next round; longer only where the thread has had its share of a core.
@@ -600,6 +603,7 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	f->gpu_files = files_given(options);
 	f->places.lock = &f->lock;
 	zn_services_init(&f->services, probe, zn_libraries_mappers(f->libraries), &f->lock);
+	zn_holders_init(&f->holders, probe, options, &f->lock);
 	f->mappings =
 		(struct zn_mappings){.owner = f, .mapped = on_mapped, .lost = event_lost, .incomplete = on_incomplete};
 	err = zn_mappings_open(&f->mappings);
@@ -672,6 +676,7 @@ void zn_find_close(struct zn_find *f)
 	zn_sweep_close(&f->sweep);
 	zn_tree_close(&f->tree);
 	zn_services_close(&f->services);
+	zn_holders_close(&f->holders);
 	zn_mappings_close(&f->mappings);
 	if (f->stop_fd > 0)
 		close(f->stop_fd);
@@ -691,4 +696,12 @@ bool zn_find_by_events(const struct zn_find *f)
 struct zn_services *zn_find_services(struct zn_find *f)
 {
 	return &f->services;
+}
+
+void zn_find_holders(struct zn_find *f, struct zn_holders_list *to)
+{
+	pthread_mutex_lock(&f->lock);
+	if (f->holders.list.looks != to->looks)
+		*to = f->holders.list;
+	pthread_mutex_unlock(&f->lock);
 }

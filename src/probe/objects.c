@@ -9,6 +9,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,20 @@ static int job_attach(struct zn_probe *p, struct bpf_object *o)
 	return 0;
 }
 
+/* Without it a record does not say whose limit was reached. */
+static void oom_attach(struct zn_probe *p, struct bpf_object *o)
+{
+	int prog = bpf_program__fd(bpf_object__find_program_by_name(o, "oom_begin"));
+	struct perf_event_attr event = {
+		.type = zn_perf_type("kprobe"), .size = sizeof(event), .config1 = (uintptr_t) "oom_kill_process"};
+
+	p->oom_on[0].link = event.type ? zn_attach_event(&event, 0, prog, 0) : -ENOENT;
+	if (p->oom_on[0].link >= 0)
+		p->oom_on[0].prog = zn_fd_keep(prog);
+	else
+		zn_log(ZN_DEBUG, "probe: oom_kill_process: %s", strerror(-p->oom_on[0].link));
+}
+
 static int job_load(struct zn_probe *p)
 {
 	struct bpf_object *o = zn_object_open(p, &zn_bpf_job);
@@ -188,6 +203,8 @@ static int job_load(struct zn_probe *p)
 		err = bpf_object__load(o);
 	if (!err)
 		err = job_attach(p, o);
+	if (!err)
+		oom_attach(p, o);
 	bpf_object__close(o);
 	return err;
 }
@@ -271,6 +288,7 @@ void zn_object_load_jobs(struct zn_probe *p)
 	snprintf(p->job_why, sizeof(p->job_why), "cannot watch control groups: %s; %s", strerror(-err),
 		zn_object_hint(err));
 	zn_raw_close(p->job_on, ZN_LEN(p->job_on));
+	zn_raw_close(p->oom_on, ZN_LEN(p->oom_on));
 }
 
 /* One family; what it is about is this family's alone, so that a thread may do it. */

@@ -36,7 +36,9 @@ static int on_event(void *owner, void *data, size_t size)
 {
 	struct zn_probe *p = owner;
 
-	if (size >= sizeof(struct zn_event) && p->event)
+	const struct zn_event *ev = data;
+
+	if (size >= sizeof(*ev) && (ev->type != ZN_EV_OOM || size >= sizeof(struct zn_oom)) && p->event)
 		p->event(p->owner, data);
 	return ++p->consumed < CONSUME_MAX ? 0 : -EAGAIN; /* the rest at the next turn */
 }
@@ -50,6 +52,7 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->job_on, -1, sizeof(p->job_on));
 	for (int i = 0; i < ZN_WALKER_COUNT; i++)
 		p->walker_fd[i] = -1;
+	memset(p->oom_on, -1, sizeof(p->oom_on));
 }
 
 static int refuse_open(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *what, int err)
@@ -173,6 +176,7 @@ void zn_probe_close(struct zn_probe *p)
 	p->ring = NULL;
 	zn_raw_close(p->exit, ZN_LEN(p->exit));
 	zn_raw_close(p->job_on, ZN_LEN(p->job_on));
+	zn_raw_close(p->oom_on, ZN_LEN(p->oom_on));
 	zn_kernel_close(&p->kernel);
 	for (int i = 0; i < ZN_WALKER_COUNT; i++)
 		zn_fd_close(&p->walker_fd[i]);

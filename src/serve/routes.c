@@ -41,7 +41,7 @@ static const struct remark {
 		"a token is asked for: Authorization: Bearer TOKEN, one of --token-file"},
 	{403, NO_STORE, "this origin or host name may not open the WebSocket; see --ws-origin"},
 	{404, NO_STORE,
-		"nothing is here; there are /, /metrics, /json, /history, /alerts, /jobs, /why, /stacks, /debug/pprof/, /health and /ws"},
+		"nothing is here; there are /, /metrics, /json, /history, /alerts, /jobs, /why, /ghosts, /stacks, /debug/pprof/, /health and /ws"},
 	{405, NO_STORE ALLOW, "only GET, HEAD and OPTIONS are answered"},
 	{408, NO_STORE, "the request took longer than 10 s"},
 	{413, NO_STORE, "the request's body is too long; none is wanted"},
@@ -169,6 +169,17 @@ static void get_why(struct zn_serve *s, const struct zn_request_key *key, struct
 	finish_answer(s, to, &o, "application/json");
 }
 
+static void get_ghosts(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
+{
+	struct zn_out o;
+
+	(void)key;
+	if (!begin_answer(s, to, &o))
+		return;
+	zn_ghosts_json(&o, s->state);
+	finish_answer(s, to, &o, "application/json");
+}
+
 static void get_health(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
@@ -253,6 +264,7 @@ static const struct zn_route routes[] = {
 	{"/health", get_health, ANY_HOST},
 	{"/ws", NULL, 0},
 	{"/why", get_why, PACKS | NARROWS},
+	{"/ghosts", get_ghosts, PACKS},
 	{"/stacks", get_stacks, PACKS | STACKS},
 	{"/stacks/folded", get_folded, PACKS | STACKS},
 	{"/stacks/speedscope", get_speedscope, PACKS | STACKS},

@@ -91,9 +91,19 @@ static const struct {
 	uint64_t cpus, percent, needed_bytes, limit_bytes;
 } uses[ZN_SIM_JOBS] = {{32, 71, 57ULL << 30, 128ULL << 30}, {24, 38, 44ULL << 30, 96ULL << 30}};
 
-static void use_of_job(struct zn_job_use *to, const struct zn_job *job, uint32_t i)
+/* The second job's grows in its scenario, nearly to its limit. */
+static uint64_t needed_of(const struct zn_sim *s, uint32_t i)
 {
-	uint64_t elapsed_ns = zn_job_elapsed_ns(job), needed = uses[i].needed_bytes;
+	uint64_t needed = uses[i].needed_bytes, half_ms = s->cycle_ms / 2, at_ms = s->elapsed_ms % s->cycle_ms;
+
+	if (i != 1 || s->phase != ZN_SCENARIO_HOST_MEMORY || at_ms < half_ms)
+		return needed;
+	return needed + (uses[i].limit_bytes - needed) / 100 * 98 / half_ms * (at_ms - half_ms);
+}
+
+static void use_of_job(const struct zn_sim *s, struct zn_job_use *to, const struct zn_job *job, uint32_t i)
+{
+	uint64_t elapsed_ns = zn_job_elapsed_ns(job), needed = needed_of(s, i);
 	uint64_t ns = elapsed_ns * uses[i].cpus / 100 * uses[i].percent;
 
 	*to = (struct zn_job_use){.serial = job->serial,
@@ -121,8 +131,51 @@ void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to)
 		const struct zn_job *job = zn_jobs_find(s->jobs, message_of(s, i)->value[ZN_KEY_ID], ZN_UNKNOWN);
 
 		if (job && zn_job_runs(job))
-			use_of_job(&to->use[job->slot], job, i);
+			use_of_job(s, &to->use[job->slot], job, i);
 	}
+}
+
+/* A process of a job that has ended, and one of the second job on a GPU of the first. */
+void zn_sim_job_ghosts(const struct zn_sim *s, struct zn_ghosts *to, uint64_t now_ns)
+{
+	struct zn_ghost gone = {.why = ZN_GHOST_JOB_ENDED,
+		.pid = 70001,
+		.uid = 1000,
+		.bytes = 3ULL << 30,
+		.comm = "python3",
+		.job = "4700"};
+	struct zn_ghost astray = {.why = ZN_GHOST_FOREIGN_GPU,
+		.pid = 70002,
+		.uid = 1001,
+		.bytes = 512ULL << 20,
+		.comm = "python3",
+		.gpu = "0"};
+	uint64_t for_ns = (s->elapsed_ms % s->cycle_ms - s->cycle_ms / 2) * ZN_NS_PER_MS;
+
+	to->count = 0;
+	if (s->phase != ZN_SCENARIO_GHOSTS)
+		return;
+	snprintf(astray.job, sizeof(astray.job), "%u", s->job[1]);
+	gone.since_ns = astray.since_ns = now_ns - for_ns;
+	zn_ghosts_add(to, &gone);
+	zn_ghosts_add(to, &astray);
+}
+
+static void tell_kill(struct zn_sim *s, const struct zn_job *job)
+{
+	struct zn_oom oom = {.event = {.type = ZN_EV_OOM,
+				     .tgid = 90000 + (uint32_t)(s->elapsed_ms / KILL_EVERY_MS),
+				     .detail = ZN_OOM_JOB},
+		.job = {job->slot, job->serial},
+		.ns = zn_now_ns(),
+		.bytes = {1ULL << 20, 9ULL << 30, 3ULL << 30},
+		.used = uses[1].limit_bytes,
+		.limit = uses[1].limit_bytes,
+		.comm = "pt_data_worker",
+		.group = "job"};
+
+	if (s->ooms)
+		zn_oom_add(s->ooms, &oom, s->memory.arena.jobs);
 }
 
 /* The kernel kills a process of the second job that loads data. */
@@ -133,6 +186,8 @@ void zn_sim_job_kill(struct zn_sim *s)
 	if (s->phase != ZN_SCENARIO_OOM || !s->jobs || s->elapsed_ms % KILL_EVERY_MS)
 		return;
 	entry = zn_jobs_find(s->jobs, message_of(s, 1)->value[ZN_KEY_ID], ZN_UNKNOWN);
-	if (entry)
-		s->memory.arena.jobs[entry->slot].oom_kills++;
+	if (!entry)
+		return;
+	s->memory.arena.jobs[entry->slot].oom_kills++;
+	tell_kill(s, entry);
 }

@@ -94,9 +94,9 @@ class Group:
 class Node(Daemon):
     """A daemon that can be told of jobs."""
 
-    def __init__(self, **more):
+    def __init__(self, *options, **more):
         self.control = os.path.join(folder(), f"control{len(os.listdir(folder()))}")
-        super().__init__("--control", self.control, "--report-dir", os.path.join(folder(), "reports"), **more)
+        super().__init__("--control", self.control, "--report-dir", os.path.join(folder(), "reports"), *options, **more)
         check("cannot watch control groups" not in "\n".join(self.lines()), "jobs are not watched")
 
     def job(self, *arguments):
@@ -611,6 +611,12 @@ def kills_of_a_job_are_counted():
     for _ in range(3):
         eat(group)
     wait_until(lambda: daemon.metrics().one(KILLS, job_id="4711") == 3, "three kills")
+    record = daemon.json("/jobs")["jobs"][0]["oom_killed"]
+    equal([(k["command"], k["step"], k["limit_of"], k["limit_bytes"]) for k in record], 3 * [("python3", "0", "step", LIMIT)], "who")
+    for kill in record:  # what it had before it came is charged elsewhere, and some of the group's is the kernel's
+        check(abs(kill["anon_bytes"] - LIMIT) < LIMIT / 8 and kill["group_used_bytes"] == LIMIT, kill)
+    equal({dict(ls)["pid"] for (n, ls) in daemon.metrics() if n == "zernel_oom_kill_memory_bytes"},
+          {str(k["pid"]) for k in record}, "processes of the metric")
     equal(daemon.metrics().one(KILLS, job_id=""), 0, "kills of no job")
     wait_until(lambda: [a["job_id"] for a in daemon.json("/alerts")["alerts"] if a["state"] == "firing"] == ["4711"], "the alert")
     equal(daemon.metrics().lost(), {}, "losses")

@@ -10,6 +10,7 @@ import time
 
 from harness import check, equal, main, test, wait_until
 from jobs import Group, Node, mount
+from scenarios import short_rules
 
 MIB = 1 << 20
 PR_SET_CHILD_SUBREAPER = 36
@@ -150,6 +151,31 @@ def usage_of_memory():
     near(report["needed_peak_bytes"] / MIB, 96, "what was needed, MiB", least=1)
     near(report["efficiency"], 96 / 256, "efficiency", least=0.005)
     check("now_bytes" not in report or node.jobs("4711") != ["ended"], report)
+
+
+@test  # a program that grows is told of before its limit is reached
+def usage_that_grows():
+    node = Node("--push-interval-ms", "200", "--alerts", short_rules(["host_memory_growing"]),
+                expect=["alert host_memory_growing.*fires"])
+    job = Job()
+    job.write("memory", "memory.limit_in_bytes", 512 * MIB)
+    readable, writable = os.pipe()
+
+    def work(_):
+        kept = []
+        while len(kept) < 50:  # of the limit at most 78 %
+            kept.append(fill(8))
+            time.sleep(0.1)
+        os.read(readable, 1)
+    pid, begun = child(job, work)
+
+    def warned():
+        return [a["job_id"] for a in node.json("/alerts")["alerts"] if a["state"] == "firing"] == ["4711"]
+    wait_until(warned, "the alert")
+    check(0.5 < node.metrics().one("zernel_job_memory_needed_ratio", job_id="4711") < 0.8, "what is needed of the limit")
+    os.write(writable, b"x")
+    done(pid, begun)
+    job.remove()
 
 
 @test  # a job of a moment has its peak of memory

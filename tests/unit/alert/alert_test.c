@@ -506,6 +506,28 @@ T(gpu_memory_grows)
 	CHECK_EQ(state_of("gpu_memory_growing"), ZN_INACTIVE);
 }
 
+/* 0.1 % a second: from half of the limit on there are 500 s left. */
+T(host_memory_grows)
+{
+	struct series *s;
+
+	start();
+	s = ADD("zernel_job_memory_needed_ratio", 0.3, {"job_id", "7"});
+	for (int i = 1; i <= 230; i++) {
+		s->value += 0.001;
+		tick();
+		CHECK(i < 230 || find("host_memory_growing", "job_id", "7"));
+		CHECK(i > 199 || state_of("host_memory_growing") == ZN_INACTIVE);
+	}
+	ticks(2);
+	CHECK_EQ(state_of("host_memory_growing"), ZN_FIRING);
+	CHECK_STR(annotation(find("host_memory_growing", "job_id", "7"), "summary"),
+		"the memory of job 7 grows: at this rate its limit is reached in 7 min 54 s");
+	s->value = 0.3;
+	ticks(70);
+	CHECK_EQ(state_of("host_memory_growing"), ZN_INACTIVE);
+}
+
 /* What a caching allocator does: up and down by 4 % of the GPU, never near full. */
 T(gpu_memory_breathes)
 {
@@ -889,6 +911,7 @@ int main(void)
 	RUN(labels_and_annotations);
 	RUN(gpu_memory);
 	RUN(gpu_memory_grows);
+	RUN(host_memory_grows);
 	RUN(gpu_memory_breathes);
 	RUN(gpu_allocation_failed);
 	RUN(data_starvation);

@@ -10,7 +10,7 @@ static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_rules rules;
 static struct zn_finding found[ZN_FINDINGS_MAX];
-static const struct zn_finding_of job = {&agg, {3, 7}, "4711"}, none = {&agg, {ZN_JOBS_MAX, 0}, ""};
+static const struct zn_finding_of job = {&agg, {3, 7}, "4711", NULL}, none = {&agg, {ZN_JOBS_MAX, 0}, "", NULL};
 
 /* Process 100 is of the job, and 200 of none. */
 static void start(void)

@@ -358,6 +358,34 @@ T(what_is_not_there)
 	zn_xids_close(&x);
 }
 
+T(whom_the_driver_names)
+{
+	static const struct {
+		const char *text, *command;
+		uint32_t pid;
+	} rows[] = {
+		{BROKEN, "python3", 1234},
+		{"NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=a, Ch 00000010", "a", 7},
+		{"NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=abcdefghijklmnopqrst, Ch", "abcdefghijklmno", 7},
+		{"NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen", "", 0},
+		{"NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", "", 0},
+		{"NVRM: Xid (PCI:0000:3b:00): 79, pid=12", "", 12},
+		{"NVRM: Xid (PCI:0000:3b:00): 79, pid=", "", 0},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		char command[16];
+		uint32_t pid;
+
+		zn_xid_process((struct zn_str){rows[i].text, strlen(rows[i].text)}, &pid, command);
+		CHECK_EQ(pid, rows[i].pid);
+		CHECK_STR(command, rows[i].command);
+	}
+	CHECK_STR(zn_xid_about(79)->class, "link");
+	CHECK_STR(zn_xid_about(79)->severity, "critical");
+	CHECK(!zn_xid_about(7));
+}
+
 int main(void)
 {
 	snprintf(path, sizeof(path), "/tmp/xid_test.%d", getpid());
@@ -372,5 +400,6 @@ int main(void)
 	RUN(only_what_is_new_in_a_file);
 	RUN(lines_that_are_too_long);
 	RUN(what_is_not_there);
+	RUN(whom_the_driver_names);
 	return t_end();
 }

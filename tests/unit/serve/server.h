@@ -115,6 +115,12 @@ void zn_history_json(struct zn_out *o, const struct zn_state *v)
 	zn_out_text(o, "{\"history\":1}");
 }
 
+void zn_ghosts_json(struct zn_out *o, const struct zn_state *v)
+{
+	(void)v;
+	zn_out_text(o, "{\"ghosts\":[]}");
+}
+
 void zn_jobs_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;

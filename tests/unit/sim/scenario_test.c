@@ -41,6 +41,8 @@ static const struct row {
 	{"probe_overhead", ZN_SCENARIO_OVERHEAD, 0},
 	{"events_lost", ZN_SCENARIO_LOSSES, 0},
 	{"oom_kill", ZN_SCENARIO_OOM, 0},
+	{"host_memory_growing", ZN_SCENARIO_HOST_MEMORY, 0},
+	{"gpu_ghost", ZN_SCENARIO_GHOSTS, 0},
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"gpu_throttled", ZN_SCENARIO_THROTTLED, 0},
@@ -122,6 +124,9 @@ static struct zn_history *history;
 static struct zn_baselines *baselines;
 static struct zn_latency *latency;
 static struct zn_xids xids;
+static struct zn_ooms ooms;
+static struct zn_ghosts ghosts;
+static struct zn_job_uses uses;
 static struct zn_progress progress;
 static struct zn_ranks ranks;
 static struct zn_io_sums io_sums;
@@ -176,6 +181,11 @@ static void start(enum zn_scenario scenario)
 	zn_sim_scenario(&sim, scenario, 0);
 	xids = (struct zn_xids){.fd = -1};
 	sim.xids = &xids;
+	sim.ooms = &ooms;
+	memset(&ooms, 0, sizeof(ooms));
+	memset(&ghosts, 0, sizeof(ghosts));
+	memset(&uses, 0, sizeof(uses));
+	zn_use_init(&uses, &jobs, NULL);
 	zn_agg_init(&agg, &sim.memory.arena);
 	agg.process_info = zn_sim_process_info;
 	memset(&rates, 0, sizeof(rates));
@@ -209,6 +219,9 @@ static void start(enum zn_scenario scenario)
 		.latency = latency,
 		.baselines = baselines,
 		.xids = &xids,
+		.ooms = &ooms,
+		.ghosts = &ghosts,
+		.uses = &uses,
 		.progress = &progress,
 		.ranks = &ranks,
 		.jobs_progress = &jobs_progress,
@@ -255,6 +268,9 @@ static void one_second(void)
 	zn_baselines_tick(baselines, view.agg, view.history, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
+	zn_sim_job_use(&sim, &uses);
+	zn_sim_job_ghosts(&sim, &ghosts, now);
+	view.tick_ns = now;
 	zn_io_sums_tick(&io_sums, now);
 	zn_io_sums_causes(&io_sums, &causes);
 	zn_sim_limits(&sim, &causes);
@@ -317,6 +333,8 @@ static const struct {
 	{ZN_SCENARIO_OVERHEAD, "probe_overhead", false},
 	{ZN_SCENARIO_LOSSES, NULL, false},
 	{ZN_SCENARIO_OOM, "oom_kill", false},
+	{ZN_SCENARIO_HOST_MEMORY, "host_memory_growing", false},
+	{ZN_SCENARIO_GHOSTS, "gpu_ghost", false},
 	{ZN_SCENARIO_XID, "gpu_xid", false},
 	{ZN_SCENARIO_AMDGPU, "gpu_amdgpu", false},
 	{ZN_SCENARIO_THROTTLED, "gpu_throttled", false},

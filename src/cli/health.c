@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * health.c: `zernel health`: one line and an exit status on whether a node should get jobs, for checks of node health. A node is
+ * faulty by the alerts that fire and are about it and not about a program.
+ */
+#include "zernel.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USAGE                                                                                                          \
+	"usage: zernel health [--nhc] [http://ADDRESS:PORT | unix:PATH] [--token-file FILE]\n"                         \
+	"  exit status: 0 well, 1 a fault of the node, 2 the daemon does not answer"
+#define LINE_BYTES 480
+
+static char buffer[ZN_CLIENT_BUFFER], lines[1 << 12];
+static struct zn_client client;
+
+/* An XID that is a program's doing says nothing of the node. */
+static bool is_of_node(struct zn_str alert)
+{
+	static const char *const faults[] = {"driver_unresponsive", "gpu_ghost", "gpu_amdgpu"};
+	char name[48], xid[16];
+	const struct zn_xid_about *about;
+
+	zn_path_text(alert, "alert", name, sizeof(name));
+	for (size_t i = 0; i < ZN_LEN(faults); i++)
+		if (!strcmp(name, faults[i]))
+			return true;
+	about = strcmp(name, "gpu_xid")
+		? NULL
+		: zn_xid_about((uint32_t)strtoul(zn_path_text(alert, "xid", xid, sizeof(xid)), NULL, 10));
+	return about && !strcmp(about->severity, "critical");
+}
+
+/* The faults in a line; how many there are. */
+static uint32_t find_faults(struct zn_str answer, struct zn_out *o)
+{
+	struct zn_str list = zn_path_find(answer, "alerts"), key, alert;
+	char name[48], state[16], summary[200];
+	uint32_t count = 0;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &alert);) {
+		if (strcmp(zn_path_text(alert, "state", state, sizeof(state)), "firing") || !is_of_node(alert))
+			continue;
+		zn_out_text(o, count++ ? "; " : "");
+		zn_out_text(o, zn_path_text(alert, "alert", name, sizeof(name)));
+		zn_out_text(o, ": ");
+		zn_out_text(o, zn_path_text(alert, "summary", summary, sizeof(summary)));
+	}
+	return count;
+}
+
+static int print_result(const char *word, const char *text, int status)
+{
+	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
+
+	zn_term_begin(&t);
+	zn_term_line(&t, ZN_STYLE_PLAIN, "%s: zernel: %s", word, text);
+	return zn_term_flush(&t) ? status : 2;
+}
+
+/* 0, or the exit status. */
+static int get_path(const struct zn_client_args *args, const char *path)
+{
+	int status = zn_client_open(&client, args, path, buffer);
+
+	client.also = 503;
+	if (status)
+		return 2;
+	if (!zn_client_get(&client))
+		return 0;
+	zn_client_complain(&client, "health");
+	return 2;
+}
+
+int zn_health_main(int argc, char **argv)
+{
+	struct zn_client_args args = {.verb = "health", .usage = USAGE};
+	char text[LINE_BYTES + 1];
+	struct zn_out o = {.at = text, .cap = LINE_BYTES};
+
+	for (int i = 1, used = 1; i < argc; i += used, used = 1) {
+		if (!strcmp(argv[i], "--help"))
+			return puts(USAGE) < 0;
+		if (strcmp(argv[i], "--nhc") && (used = zn_client_argument(&args, argv, i)) < 0)
+			return 2;
+	}
+	if (get_path(&args, "/health"))
+		return print_result("ERROR", "the daemon does not answer", 2);
+	if (client.status != 200)
+		return print_result("ERROR", "the daemon is not well, see zernel status", 1);
+	if (get_path(&args, "/alerts"))
+		return print_result("ERROR", "the daemon does not answer", 2);
+	if (!find_faults(client.answer, &o))
+		return print_result("OK", "no fault of the node", 0);
+	text[o.len] = 0;
+	return print_result("ERROR", text, 1);
+}

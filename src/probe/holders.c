@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * holders.c: which processes have a device of a GPU open, by the open files of all processes of users, and which job each is
+ * of. It runs on the finder's thread, in slices, and reads nothing while the node has no driver of GPUs.
+ *
+ * Limits: of root's processes those of jobs alone are looked at: the others are the node's own. A user who has most holders
+ * leaves as much room as he takes, so others are in the table too.
+ */
+#include <bpf/bpf.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "zernel.h"
+
+#define SWEEP_NS (10 * ZN_NS_PER_S)
+
+void zn_holders_init(
+	struct zn_holders *h, struct zn_probe *probe, const struct zn_options *options, pthread_mutex_t *lock)
+{
+	h->probe = probe;
+	h->options = options;
+	h->lock = lock;
+	h->dir = -1;
+}
+
+void zn_holders_close(struct zn_holders *h)
+{
+	if (h->sweeping && h->dir >= 0)
+		close(h->dir);
+	h->dir = -1;
+	h->sweeping = false;
+}
+
+static struct zn_job_ref job_of(const struct zn_holders *h, uint32_t pid)
+{
+	struct zn_job_ref job;
+
+	if (!h->probe->job || bpf_map_lookup_elem(h->probe->map_fd[ZN_MAP_TASKS], &pid, &job))
+		job = (struct zn_job_ref){0};
+	return job;
+}
+
+static bool has_room(const struct zn_holders_list *l, uint32_t uid)
+{
+	uint32_t own = 0;
+
+	for (uint32_t i = 0; i < l->count; i++)
+		own += l->holder[i].uid == uid;
+	return own < ZN_HOLDERS_MAX - l->count;
+}
+
+static void read_name(uint32_t pid, char to[16])
+{
+	char path[40];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	n = zn_file_read(path, to, 16);
+	to[n > 0 ? strcspn(to, "\n") : 0] = 0;
+}
+
+static void look_at_process(struct zn_holders *h, uint32_t pid)
+{
+	uint64_t majors[ZN_MAJOR_WORDS], minors, start_ticks = zn_start_ticks((int)pid);
+	uint32_t uid = zn_uid_of((int)pid);
+	struct zn_holder *at = &h->found.holder[h->found.count];
+	struct zn_job_ref job = job_of(h, pid);
+
+	if (uid == ZN_UNKNOWN || (!uid && !job.serial) || !start_ticks || !has_room(&h->found, uid))
+		return;
+	for (int i = 0; i < ZN_MAJOR_WORDS; i++)
+		majors[i] = __atomic_load_n(&h->probe->arena.shared->gpu_majors[i], __ATOMIC_RELAXED);
+	if (!zn_open_gpus((int)pid, majors, h->options->gpu_majors, &minors))
+		return;
+	*at = (struct zn_holder){.pid = pid, .uid = uid, .start_ticks = start_ticks, .job = job};
+	read_name(pid, at->comm);
+	if (zn_start_ticks((int)pid) == start_ticks) /* else another one has this number by now */
+		h->found.count++;
+}
+
+static void end_sweep(struct zn_holders *h)
+{
+	zn_holders_close(h);
+	h->found.looks++;
+	pthread_mutex_lock(h->lock);
+	h->list = h->found;
+	pthread_mutex_unlock(h->lock);
+}
+
+/* False: that was all. */
+static bool sweep_step(struct zn_holders *h)
+{
+	ssize_t n;
+
+	if (h->at >= h->have) {
+		n = h->dir >= 0 ? syscall(SYS_getdents64, h->dir, h->names, sizeof(h->names)) : -1;
+		h->at = 0;
+		h->have = n > 0 ? (size_t)n : 0;
+	}
+	if (h->at < h->have) {
+		const struct dirent64 *e = (const void *)(h->names + h->at);
+
+		h->at += e->d_reclen;
+		if (isdigit((unsigned char)e->d_name[0]))
+			look_at_process(h, (uint32_t)strtoul(e->d_name, NULL, 10));
+		return true;
+	}
+	end_sweep(h);
+	return false;
+}
+
+/* The number of DRM is looked for on each node, whether it has a device or not. */
+static bool has_driver(const struct zn_holders *h)
+{
+	uint64_t any = 0;
+
+	for (int i = 0; i < ZN_MAJOR_WORDS; i++)
+		any |= __atomic_load_n(&h->probe->arena.shared->gpu_majors[i], __ATOMIC_RELAXED) &
+			~(i == ZN_DRM_MAJOR / 64 ? 1ULL << ZN_DRM_MAJOR % 64 : 0);
+	return any || access("/dev/dri", F_OK) == 0;
+}
+
+void zn_holders_run(struct zn_holders *h, uint64_t until_ns)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	if (!h->sweeping && has_driver(h) && now_ns - h->swept_ns >= SWEEP_NS) {
+		h->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		h->sweeping = true;
+		h->at = h->have = 0;
+		h->swept_ns = now_ns;
+		h->found.count = 0;
+	}
+	while (h->sweeping && sweep_step(h))
+		if (zn_now_ns() > until_ns)
+			return;
+}

@@ -71,6 +71,11 @@ void zn_jobs_json(struct zn_out *o, const struct zn_state *v)
 	(void)v;
 	zn_out_char(o, '\n');
 }
+void zn_ghosts_json(struct zn_out *o, const struct zn_state *v)
+{
+	(void)v;
+	zn_out_char(o, '\n');
+}
 void zn_history_json(struct zn_out *o, const struct zn_state *v)
 {
 	(void)v;

@@ -68,6 +68,7 @@ static uint64_t second;
 const char zn_version[] = "1.2-test", zn_commit[] = "abc";
 bool zn_ready;
 enum zn_level zn_log_level;
+unsigned zn_log_burst;
 
 /* ---- The clock, in place of log.c's. ---- */
 

@@ -7119,10 +7119,8 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_causes, zn_metrics_job_startup, zn_metrics_job_checkpoints, zn_metrics_job_launches,
 	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
-	zn_metrics_job_energy, zn_metrics_job_use, zn_metrics_job_memory, zn_metrics_job_pressure,
-
-	zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_ghosts, zn_metrics_job_memory, zn_metrics_job_pressure,
-	zn_metrics_job_efficiency;
+	zn_metrics_job_energy, zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_ghosts, zn_metrics_job_memory,
+	zn_metrics_job_pressure, zn_metrics_job_efficiency;
 #endif
 
 /* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node. ---- */

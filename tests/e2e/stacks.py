@@ -14,6 +14,7 @@ import time
 import urllib.error
 from collections import Counter
 
+from fuse import Fuse
 from harness import BUILD, Absent, CUDA, HERE, ROOT, ZERNEL, Daemon, Process, application_env, check, equal, folder, main, need, test, wait_until
 
 PROGRAM = os.path.join(ROOT, "tests", "fake", "stacks.py")
@@ -289,8 +290,10 @@ def stacks_as_readers_take_them():
 def stacks_of_memory_that_blocks():
     """A process holds up whoever reads its memory: its user waits for names, and nobody else."""
     d = live()
-    p = Stacks("hold").known(d)
+    fuse = Fuse({"held": bytes(1 << 21)}, silent=["held"], allow_other=True)
+    p = Stacks("hold", fuse.path("held")).known(d)
     p.run()
+    fuse.holds()
     wait_until(lambda: f"process {p.pid} does not let" in d.json("/stacks")["why"], "that process being named", 20,
                seen=lambda: d.json("/stacks"))
     other = Stacks("short", before=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")).known(d)

@@ -5069,7 +5069,9 @@ int zn_sandbox_writer(const int *folder, size_t count);
 /* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
  * the kernel has Landlock those in these folders alone (below 0: none). */
 int zn_sandbox_sender(const int *folder, size_t count);
-/* For the process that reads users' memory, which keeps the right to do that: files to read, and one socket. */
+/* For the process that starts readers of users' memory: it keeps the right to do that. */
+int zn_sandbox_readers(void);
+/* For a reader itself, after that: files to read, and one socket. */
 int zn_sandbox_reader(void);
 /* For the process that reads /sys, which may read the files of root: files and folders below this one alone. */
 int zn_sandbox_gauge(int folder);

@@ -89,7 +89,9 @@ static void keep_reader(int fd, struct shared *s, void (*answer)(void *page))
 {
 	int stuck = 0;
 
-	zn_worker_become("zn-readers", fd);
+	zn_worker_become("zernel: readers", fd);
+	if (zn_sandbox_readers())
+		_exit(EXIT_FAILURE);
 	for (;;) {
 		pid_t pid;
 

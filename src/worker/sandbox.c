@@ -544,17 +544,18 @@ int zn_sandbox_sender(const int *folder, size_t count)
 	return install_filter(0);
 }
 
-int zn_sandbox_reader(void)
+int zn_sandbox_readers(void)
 {
 	struct __user_cap_data_struct want[2] = {{0}};
-	int err;
 
 	for (size_t i = 0; i < ZN_LEN(kept); i++)
 		if (kept[i] != CAP_BPF && kept[i] != CAP_PERFMON)
 			want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
-	err = keep_capabilities(want);
-	if (err)
-		return err;
+	return keep_capabilities(want);
+}
+
+int zn_sandbox_reader(void)
+{
 	build_filter(reader_checks, ZN_LEN(reader_checks), reader_allowed, ZN_LEN(reader_allowed));
 	return install_filter(0);
 }

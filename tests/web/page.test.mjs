@@ -475,14 +475,14 @@ test("jobs are shown with their GPUs, and those that nobody uses are marked", as
 	assert.equal(await page.locator("#jobs").isVisible(), false);
 	server.set({jobs: jobs_});
 	await is(page, "#idle", /^2 GPUs are not used by the jobs that have them\.$/);
-	assert.deepEqual(await texts(0), ["4711", "running", "user1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "8", "123M", "7.00 GiB",
+	assert.deepEqual(await texts(0), ["4711", "running", "user1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "–", "8", "123M", "7.00 GiB",
 		"GPU 0 75.0 % busy, peak 40.0 GiB GPU 1 50.0 % busy, peak 40.0 GiB"]);
-	assert.deepEqual((await texts(1)).slice(2), ["1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "8", "123M", "7.00 GiB",
+	assert.deepEqual((await texts(1)).slice(2), ["1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "–", "8", "123M", "7.00 GiB",
 		"GPU 0 idle for 12 min 5 s GPU 1 75.0 % busy, peak 40.0 GiB GPU 2 idle since it began GPU 3 peak 40.0 GiB"]);
 	assert.deepEqual(await page.locator("#jobs li.idle").allInnerTexts(), ["GPU 0 idle for 12 min 5 s", "GPU 2 idle since it began"]);
-	assert.deepEqual(await texts(3), ["4700", "ended, restart 2", "–", "–", "–", "–", "–", "1 min 40 s", "–", "–", "8", "123M", "7.00 GiB", ""]);
+	assert.deepEqual(await texts(3), ["4700", "ended, restart 2", "–", "–", "–", "–", "–", "1 min 40 s", "–", "–", "–", "8", "123M", "7.00 GiB", ""]);
 	assert.match(await line_(3).locator("td").nth(7).getAttribute("title"), /^\d\d:\d\d:\d\d to \d\d:\d\d:\d\d$/);
-	assert.equal(await line_(0).locator("td").nth(10).getAttribute("title"), "and 1,234 that have gone");
+	assert.equal(await line_(0).locator("td").nth(11).getAttribute("title"), "and 1,234 that have gone");
 	assert.deepEqual(await page.locator("#gpus .cards > li").evaluateAll((all) => all.map((n) => n.querySelector(".wrong").innerText)),
 		["Not used by its job: 4712", "", "Not used by its job: 4712", ""]);
 	server.set({jobs: [job({gpus: [jobGpu("0", 0, 60, 60)]})]});

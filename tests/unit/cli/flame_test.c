@@ -73,23 +73,23 @@ static int flame(const char *first, const char *second, char *a, char *b, char *
 
 #define NOTHING "{\"state\":\"attached\",\"why\":\"\",\"processes\":[],\"causes\":[],\"unknown\":[]}"
 #define KNOWN   "{\"state\":\"attached\",\"why\":\"\",\"processes\":[{\"pid\":7}],\"causes\":[],\"unknown\":[]}"
-#define SOME                                                                                                               \
-	"{\"state\":\"attached\",\"why\":\"\",\"seconds\":60,\"processes\":[{\"pid\":7}],\"causes\":["                     \
-	"{\"cause\":\"gpu\",\"says\":\"waits for the GPU\",\"unit\":\"seconds\",\"count\":5,\"value\":1.5,"                \
-	"\"estimated\":true,\"lines\":[{\"file\":\"/p/a.py\",\"line\":5,\"function\":\"step\",\"count\":4,\"value\":1.25," \
-	"\"percent\":83,\"through\":{\"file\":\"/v/site-packages/torch/nn.py\",\"line\":2,\"function\":\"g\"},"            \
-	"\"thread\":\"[thread x]\"}]},{\"cause\":\"alloc\",\"says\":\"takes GPU memory\",\"unit\":\"bytes\",\"count\":1,"  \
-	"\"value\":3221225472,\"estimated\":false,\"lines\":[{\"file\":\"\",\"line\":null,\"function\":\"?\\u001b[2J\","   \
-	"\"count\":1,\"value\":3221225472,\"percent\":100,\"through\":null,\"thread\":null}]}],"                           \
+#define SOME                                                                                                                                   \
+	"{\"state\":\"attached\",\"why\":\"\",\"seconds\":60,\"processes\":[{\"pid\":7}],\"causes\":["                                         \
+	"{\"cause\":\"gpu\",\"says\":\"waits for the GPU\",\"unit\":\"seconds\",\"counts\":\"waits\",\"count\":5,\"value\":1.5,"               \
+	"\"estimated\":true,\"lines\":[{\"file\":\"/p/a.py\",\"line\":5,\"function\":\"step\",\"count\":4,\"value\":1.25,"                     \
+	"\"percent\":83,\"through\":{\"file\":\"/v/site-packages/torch/nn.py\",\"line\":2,\"function\":\"g\"},"                                \
+	"\"thread\":\"[thread x]\"}]},{\"cause\":\"alloc\",\"says\":\"takes GPU memory\",\"unit\":\"bytes\",\"counts\":\"calls\",\"count\":1," \
+	"\"value\":3221225472,\"estimated\":false,\"lines\":[{\"file\":\"\",\"line\":null,\"function\":\"?\\u001b[2J\","                       \
+	"\"count\":1,\"value\":3221225472,\"percent\":100,\"through\":null,\"thread\":null}]}],"                                               \
 	"\"unknown\":[{\"pid\":8,\"why\":\"its Python is not known\"}]}"
 
 T(in_words)
 {
 	CHECK_EQ(flame(SOME, NULL, NULL, NULL, NULL), 0);
 	CHECK_STR(asked, "/stacks ");
-	CHECK(strstr(said, "the last 60 s\nwaits for the GPU: 1.500 s in 5 calls, estimated\n"));
+	CHECK(strstr(said, "the last 60 s\nwaits for the GPU: 1.500 s in 5 waits, estimated\n"));
 	CHECK(strstr(
-		said, "   83 %  a.py:5 in step, through torch/nn.py:2 in g, for [thread x]  (1.250 s in 4 calls)\n"));
+		said, "   83 %  a.py:5 in step, through torch/nn.py:2 in g, for [thread x]  (1.250 s in 4 waits)\n"));
 	CHECK(strstr(said, "takes GPU memory: 3.00G in 1 calls\n"));
 	CHECK(strstr(said, "process 8 has no stacks: its Python is not known\n"));
 	CHECK(!strchr(said, '\033'));

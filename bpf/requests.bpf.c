@@ -113,6 +113,7 @@ static __always_inline void bytes_gather(struct zn_request_scratch *s, const str
 			n = p.len;
 		if (n == 0)
 			continue;
+		ZN_OPAQUE(have); /* the compiler knows that both are small, the verifier of 6.1 does not */
 		have &= ZN_REQUEST_BYTES - 1;
 		ZN_OPAQUE(n);
 		n &= ZN_REQUEST_BYTES - 1;
@@ -154,8 +155,10 @@ static __always_inline void last_read(struct zn_request_scratch *s, const struct
 		return;
 	}
 	if (s->have == sent) {
-		__u32 at = (sent - ZN_LAST_CHUNK) & (ZN_REQUEST_BYTES - 1);
+		__u32 at = sent - ZN_LAST_CHUNK;
 
+		ZN_OPAQUE(at);
+		at &= ZN_REQUEST_BYTES - 1;
 		__builtin_memcpy(s->last, &s->bytes[at], ZN_LAST_CHUNK);
 		s->last_len = ZN_LAST_CHUNK;
 		return;
@@ -301,11 +304,15 @@ static __always_inline void request_finish(struct zn_request *c, enum zn_request
 {
 	struct zn_request_series *s = series_at(__sync_lock_test_and_set(&c->series, 0));
 	__u64 ns = zn_minus(at, c->start_ns);
+	__u32 outcome = code;
 
 	c->state = ZN_REQUEST_IDLE;
-	if (!s || s->id != c->id || (__u32)code >= ZN_OUTCOME_COUNT)
+	if (!s || s->id != c->id)
 		return;
-	ZN_ADD(s->done[code], 1);
+	ZN_OPAQUE(outcome);
+	if (outcome >= ZN_OUTCOME_COUNT)
+		return;
+	ZN_ADD(s->done[outcome], 1);
 	ZN_ADD(s->in_flight, -1);
 	ZN_ADD(s->open_ns, ns);
 	if (code != ZN_OUTCOME_ABORTED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * json.c: a JSON writer and a JSON reader (RFC 8259). Nothing is stored and nothing allocated: the writer keeps one bit per
- * open bracket, the reader works on slices.
+ * json.c: a JSON writer and a JSON reader (RFC 8259). Nothing is stored and nothing allocated: the writer keeps one bit
+ * per open bracket, the reader works on slices.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -102,8 +102,8 @@
 #define ZN_LIBS_MAX      128 /* files that have a library's name, by inode, hooked or waiting */
 #define ZN_CALIB_MAX     512 /* samples of the calibration at start */
 
-/* Tables whose size follows from the CPUs that the machine may have: the threads that work on a node grow with them. Threads
- * that launch have a reserve, so that those that do not cannot keep them out. */
+/* Tables whose size follows from the CPUs that the machine may have: the threads that work on a node grow with them.
+ * Threads that launch have a reserve, so that those that do not cannot keep them out. */
 #define ZN_CPU_THREADS       32   /* threads for each CPU that call hooked libraries */
 #define ZN_CPU_SCHED_ENTRIES 96   /* threads for each CPU that are of processes that call one */
 #define ZN_LAUNCHES_MAX      1024 /* threads that launch, beyond the former */
@@ -187,8 +187,8 @@ struct zn_hist {
 };
 _Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
 
-/* The same with 4 buckets per power of two, in a quarter of the memory; it begins as the other one does. A quantile is at
- * most 12.5 % off. */
+/* The same with 4 buckets per power of two, in a quarter of the memory; it begins as the other one does. A quantile is
+ * at most 12.5 % off. */
 #define ZN_COARSE_BITS    2
 #define ZN_COARSE_BUCKETS (2 + ((ZN_LAST_POWER - ZN_FIRST_POWER) << ZN_COARSE_BITS))
 struct zn_coarse_hist {
@@ -289,8 +289,9 @@ static inline struct zn_quota_owner *zn_quota_find(struct zn_quota *q, __u32 fir
 	return 0;
 }
 
-/* The place of an owner who holds nothing. Only while nobody holds anything in the shared place: entries that were taken there
- * are given back there. Two CPUs that do this for one owner at the same instant may give him two, of which one stays unused. */
+/* The place of an owner who holds nothing. Only while nobody holds anything in the shared place: entries that were
+ * taken there are given back there. Two CPUs that do this for one owner at the same instant may give him two, of which
+ * one stays unused. */
 static inline struct zn_quota_owner *zn_quota_take_over(struct zn_quota *q, __u32 first, __u32 key)
 {
 	struct zn_quota_owner to = {.owner = key};
@@ -442,8 +443,8 @@ enum zn_operation {
 #define ZN_OPERATION_SLOTS 64 /* room in struct zn_proc; a new operation takes the next one */
 _Static_assert(ZN_OPERATION_COUNT <= ZN_OPERATION_SLOTS, "struct zn_proc has no room for another histogram");
 
-/* The instruction that a probe stands on, see entry.c: uprobes emulate some and single-step the others, which takes one more
- * trap inside the measured interval. What each costs depends on the kernel, so all are calibrated. */
+/* The instruction that a probe stands on, see entry.c: uprobes emulate some and single-step the others, which takes one
+ * more trap inside the measured interval. What each costs depends on the kernel, so all are calibrated. */
 enum zn_insn {
 	ZN_INSN_NOP, /* of one byte, or arm64's */
 	ZN_INSN_PUSH,
@@ -567,7 +568,8 @@ static inline int zn_job_ref_same(struct zn_job_ref a, struct zn_job_ref b)
 	return a.serial == b.serial && (!a.serial || a.slot == b.slot);
 }
 
-/* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone. */
+/* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is
+ * gone. */
 struct zn_proc {
 	__u32 tgid;
 	__u32 id;       /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
@@ -613,10 +615,10 @@ enum zn_io_op {
 		ZN_IO_OP_COUNT
 };
 
-/* A series of file I/O: its histogram has calls, errors, bytes and durations; a coarse one, but for the first ZN_IO_HISTS of
- * reads and writes. Reads or writes that are very many are spread over shards, one for each group of CPUs, which the daemon
- * adds up: atomics on one cache line are cheap among few CPUs, and per-CPU values would need 4 KiB for each series and
- * possible CPU. Shard 0 is that of the first group, and of all while they are not spread. */
+/* A series of file I/O: its histogram has calls, errors, bytes and durations; a coarse one, but for the first
+ * ZN_IO_HISTS of reads and writes. Reads or writes that are very many are spread over shards, one for each group of
+ * CPUs, which the daemon adds up: atomics on one cache line are cheap among few CPUs, and per-CPU values would need 4
+ * KiB for each series and possible CPU. Shard 0 is that of the first group, and of all while they are not spread. */
 #define ZN_IO_SHARD_CPUS 16 /* CPUs that share one */
 #define ZN_IO_SHARDS     16
 struct zn_io_key {
@@ -649,8 +651,8 @@ struct zn_io_pending {
 	__u64 bytes; /* FAULT: brought in */
 	/* What follows stays when the entry is given back. */
 	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends last[] */
-	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less. ZN_IO_SERIES,
-	 * and above it zn_io_row.hist or ZN_IO_REFUSED. 0: none */
+	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less.
+	 * ZN_IO_SERIES, and above it zn_io_row.hist or ZN_IO_REFUSED. 0: none */
 	__u64 last[2];
 	/* Whose thread that is, by what it was when it came: it keeps this until it ends or becomes another program. */
 	__u32 user, tgid;
@@ -713,8 +715,8 @@ enum zn_loss {
 		ZN_LOSS_COUNT
 };
 
-/* Tables of the kernel that several owners share. Columns: name of the enum; what the log calls it; what it counts that is
- * refused, of enum zn_loss. */
+/* Tables of the kernel that several owners share. Columns: name of the enum; what the log calls it; what it counts that
+ * is refused, of enum zn_loss. */
 #define ZN_QUOTAS(X)                                                                                                   \
 	X(PROCESS, "processes", PROCESS)                                                                               \
 	X(HISTOGRAM, "histograms", SERIES)                                                                             \
@@ -752,10 +754,11 @@ enum zn_quota_table {
 
 /*
  * How long some process was inside the GPU's driver, and how long two or more were: a sum over the changes of how many
- * are inside, each with its time. From 0 to 1 and back is the busy time, from 1 to 2 and back the contended one; a change
- * up takes the time off, the change down adds it. The atomic counter puts all changes into one order, and sums do not
- * depend on the order in which CPUs add to them, so nothing is lost or counted twice, and no lock is held. What remains is
- * that a clock is read some nanoseconds before its change. While somebody is inside, a sum lacks the time now.
+ * are inside, each with its time. From 0 to 1 and back is the busy time, from 1 to 2 and back the contended one; a
+ * change up takes the time off, the change down adds it. The atomic counter puts all changes into one order, and sums
+ * do not depend on the order in which CPUs add to them, so nothing is lost or counted twice, and no lock is held. What
+ * remains is that a clock is read some nanoseconds before its change. While somebody is inside, a sum lacks the time
+ * now.
  */
 struct zn_gpu_calls {
 	__u64 begun; /* changes; equal to done while none is half made: see zn_gpu_calls_read() */
@@ -797,8 +800,9 @@ struct zn_shared {
 	__u64 since_ns; /* a thread that is older may have called libraries before they were hooked; the daemon writes it */
 	__u64 calib_ns[ZN_CALIB_MAX];
 	__u32 row_tgid[ZN_PROCS_MAX]; /* 0: row free. The last store of a claim, and of a release */
-	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of such
-	 * processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to know. */
+	/* By the low bits of a thread group id: how many tracked processes have them (low half) and how many workers of
+	 * such processes (high half). 0: it is neither, which is nearly all that most programs on the kernel need to
+	 * know. */
 	__u32 pid_filter[ZN_PID_FILTER_BYTES];
 	__u16 mark_row
 		[ZN_PID_FILTER_BYTES]; /* the row of one of those tracked processes; the others are found in a hash */
@@ -944,8 +948,8 @@ struct zn_sched_set {
 };
 _Static_assert(sizeof(struct zn_sched_entry) == 88, "padding");
 
-/* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in the
- * counters of the process, ZN_C_STALL_CPU and up. */
+/* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in
+ * the counters of the process, ZN_C_STALL_CPU and up. */
 struct zn_thread_state {
 	__u64 word;
 	__u64 ready_ns; /* later than the word's: since when it could run again; 0 while it runs */
@@ -1039,19 +1043,21 @@ struct zn_skew {
 	__u32 nranks;       /* of all nodes; 0 or ZN_UNKNOWN: not known */
 	struct zn_skew_rank member[ZN_SKEW_RANKS];
 	__u64 at_ns[ZN_SKEW_WINDOW][ZN_SKEW_RANKS];
-	/* Point to point, between members whose ranks are known: sends of the first one to the second, and receives of the first
-	 * one from the second. Both go around at 2^32. */
+	/* Point to point, between members whose ranks are known: sends of the first one to the second, and receives of
+	 * the first one from the second. Both go around at 2^32. */
 	__u32 sent[ZN_SKEW_RANKS][ZN_SKEW_RANKS], received[ZN_SKEW_RANKS][ZN_SKEW_RANKS];
 };
-/* Whose a communicator is, and half of its hash: who knows the hash of another user's, which is shown, has no part in it. */
+/* Whose a communicator is, and half of its hash: who knows the hash of another user's, which is shown, has no part in
+ * it. */
 #define ZN_SKEW_OF(owner, hash) ((__u64)((owner) + 1) << 32 | (__u32)(hash))
 #define ZN_SKEW_OWNER(of)       ((__u32)((of) >> 32) - 1)
 _Static_assert(sizeof(struct zn_skew) ==
 		40 + 40 * ZN_SKEW_RANKS + 8 * ZN_SKEW_WINDOW * ZN_SKEW_RANKS + 8 * ZN_SKEW_RANKS * ZN_SKEW_RANKS,
 	"padding");
 
-/* What is counted by its stack of Python functions. Columns: the cause's label; what the value of a sum is; how a line that does
- * most of it is told; what its count is of. From DATA on: sleeps, and waits for a CPU, in the order of enum zn_stall. */
+/* What is counted by its stack of Python functions. Columns: the cause's label; what the value of a sum is; how a line
+ * that does most of it is told; what its count is of. From DATA on: sleeps, and waits for a CPU, in the order of enum
+ * zn_stall. */
 #define ZN_LEAVES(X)                                                                                                   \
 	X(LAUNCH, "launch", NS, "launches work", "calls")                                                              \
 	X(GPU, "gpu", NS, "waits for the GPU", "calls")                                                                \
@@ -1079,8 +1085,9 @@ struct zn_stack_sum {
 };
 
 /*
- * Where Python keeps what the walker reads, of one process, by its row; the daemon writes it (probe/python.c, probe/walker.c).
- * Offsets are bytes. A walk is of the thread state whose address lies `slot` bytes from the thread pointer.
+ * Where Python keeps what the walker reads, of one process, by its row; the daemon writes it (probe/python.c,
+ * probe/walker.c). Offsets are bytes. A walk is of the thread state whose address lies `slot` bytes from the thread
+ * pointer.
  */
 enum zn_python_kind { ZN_PY_POINTER, ZN_PY_LASTI_BYTES, ZN_PY_LASTI_UNITS }; /* what a frame has of its instruction */
 enum zn_python_every { ZN_EVERY_LAUNCH, ZN_EVERY_OTHER, ZN_EVERY_SLEEP, ZN_EVERY_COUNT };
@@ -1107,8 +1114,8 @@ struct zn_python {
 };
 _Static_assert(sizeof(struct zn_python) == 704, "padding");
 
-/* A stack of Python functions and what calls from it did; the innermost function comes first. A slot is claimed by its hash. The
- * daemon takes the hash away, waits until nobody adds to the slot, and clears it. */
+/* A stack of Python functions and what calls from it did; the innermost function comes first. A slot is claimed by its
+ * hash. The daemon takes the hash away, waits until nobody adds to the slot, and clears it. */
 #define ZN_STACK_GONE          1
 #define ZN_STACK_DEEPER        1 /* it has more functions than are told */
 #define ZN_STACK_THREAD        2 /* of a thread without Python: comm, on behalf of the first thread if there are functions */
@@ -1171,10 +1178,12 @@ struct zn_job_shared {
 	__u32 cgroup_seen; /* 1 once it had a control group */
 	__u32 pad;
 	__u64 oom_kills; /* of its processes, by the kernel */
-	/* How often a series of this operation was refused: then its figures are not whole, but for series that were there. */
+	/* How often a series of this operation was refused: then its figures are not whole, but for series that were
+	 * there. */
 	__u64 io_lost[ZN_IO_OP_COUNT];
 	__u64 io_missed[ZN_IO_OP_COUNT]; /* such operations that no entry was left for: then none of its figures are */
-	/* Of its control groups that were removed: of version 2 each one's own, added up; of version 1 the job's whole. */
+	/* Of its control groups that were removed: of version 2 each one's own, added up; of version 1 the job's
+	 * whole. */
 	struct zn_cpu_time cpu_gone, cpuacct_gone;
 	char path
 		[ZN_JOB_PATH]; /* of its control group in its hierarchy; empty: it had none, or one that does not fit */
@@ -1268,8 +1277,8 @@ static inline int zn_cgroup_is_sluid(const struct zn_cgroup_part *p)
 	return 1;
 }
 
-/* Whether a control group is the one of a job, by its own name and the two above it; true: job is the job's name. What is
- * below a job's group belongs to that job, whatever it is called. Paths: Slurm's src/plugins/cgroup. */
+/* Whether a control group is the one of a job, by its own name and the two above it; true: job is the job's name. What
+ * is below a job's group belongs to that job, whatever it is called. Paths: Slurm's src/plugins/cgroup. */
 static inline int zn_cgroup_parse(const struct zn_cgroup_part *own, const struct zn_cgroup_part *above,
 	const struct zn_cgroup_part *top, char job[ZN_JOB_NAME])
 {
@@ -1286,8 +1295,8 @@ static inline int zn_cgroup_parse(const struct zn_cgroup_part *own, const struct
 	return 1;
 }
 
-/* What a server is asked for. Others than these are "other": a path as it came may have ids and secrets in it. Columns: name of
- * the enum, the label `route`, its pattern: "*" is one name or more, and the last name behind it counts. */
+/* What a server is asked for. Others than these are "other": a path as it came may have ids and secrets in it. Columns:
+ * name of the enum, the label `route`, its pattern: "*" is one name or more, and the last name behind it counts. */
 #define ZN_REQUEST_ROUTES(X)                                                                                           \
 	X(OTHER, "other", "")                                                                                          \
 	X(CHAT, "/v1/chat/completions", "/v1/chat/completions")                                                        \
@@ -1358,8 +1367,8 @@ enum zn_request_protocol {
 		ZN_PROTOCOL_COUNT
 };
 
-/* A process whose requests are counted: it serves, together with a process that uses a GPU. The daemon claims it and gives it
- * back; found by `served`, by its thread group id. */
+/* A process whose requests are counted: it serves, together with a process that uses a GPU. The daemon claims it and
+ * gives it back; found by `served`, by its thread group id. */
 struct zn_server {
 	__u32 tgid;
 	__u32 id; /* unique as zn_proc.id; 0: free */
@@ -1385,8 +1394,8 @@ enum zn_server_duration { ZN_SERVER_UNREAD, ZN_SERVER_RTT, ZN_SERVER_DURATIONS }
 _Static_assert(sizeof(struct zn_server) == 264, "padding");
 
 /*
- * What the engines of a service (its processes that use a GPU) do, of which requests have shares. Columns: name of the enum; key
- * in JSON; decimals: 0 of a count, 9 of ns. The seven causes of stalls are in the order of enum zn_stall.
+ * What the engines of a service (its processes that use a GPU) do, of which requests have shares. Columns: name of the
+ * enum; key in JSON; decimals: 0 of a count, 9 of ns. The seven causes of stalls are in the order of enum zn_stall.
  */
 #define ZN_WORKS(X)                                                                                                    \
 	X(LAUNCHES, "launches", 0)                                                                                     \
@@ -1428,10 +1437,11 @@ struct zn_slow_request {
 _Static_assert(sizeof(struct zn_slow_request) == 144, "padding");
 
 /*
- * Servers and engines that serve together. An engine works for all requests in flight at one time; a fair-share clock divides that:
- * it grows by what was done over the number of requests in flight, whenever a request begins or ends, and a request's share is by how
- * much it has grown from its begin to its end. So all shares add up to what was done while a request was in flight. Who cannot
- * get the lock leaves that to the next one, which changes no sum. The daemon writes who belongs to it, with the lock held.
+ * Servers and engines that serve together. An engine works for all requests in flight at one time; a fair-share clock
+ * divides that: it grows by what was done over the number of requests in flight, whenever a request begins or ends, and
+ * a request's share is by how much it has grown from its begin to its end. So all shares add up to what was done while
+ * a request was in flight. Who cannot get the lock leaves that to the next one, which changes no sum. The daemon writes
+ * who belongs to it, with the lock held.
  */
 struct zn_serving {
 	__u32 pid; /* of its outermost server; 0: free */
@@ -1465,8 +1475,9 @@ struct zn_engine {
 _Static_assert(sizeof(struct zn_engine) == 136, "padding");
 
 /*
- * A connection of a server, by the address of the kernel's struct sock. scan[] is the memory of the parser below: hashes of the
- * path while a request begins, the last bytes of the head while an answer does. Nothing else of either is kept.
+ * A connection of a server, by the address of the kernel's struct sock. scan[] is the memory of the parser below:
+ * hashes of the path while a request begins, the last bytes of the head while an answer does. Nothing else of either is
+ * kept.
  */
 struct zn_request {
 	__u64 scan[4];
@@ -1515,9 +1526,9 @@ struct zn_request_scratch {
 _Static_assert(sizeof(struct zn_request_scratch) == 272 + 2 * ZN_REQUEST_BYTES, "padding");
 
 /*
- * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers build
- * this. What is found lies in memory that is volatile, and each byte is read anew: else the verifier would follow each way
- * through the head by itself.
+ * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers
+ * build this. What is found lies in memory that is volatile, and each byte is read anew: else the verifier would follow
+ * each way through the head by itself.
  */
 enum zn_http1_line { ZN_LINE_NONE, ZN_LINE_METHOD, ZN_LINE_PATH, ZN_LINE_DONE, ZN_LINE_BAD };
 enum zn_http1_head { ZN_HEAD_STATUS, ZN_HEAD_FIELDS, ZN_HEAD_DONE, ZN_HEAD_BAD };
@@ -1709,7 +1720,8 @@ ZN_HTTP1_STEP void zn_http1_head_byte(volatile struct zn_request *c, __u8 b)
 		zn_http1_field_byte(c, lower);
 }
 
-/* In parts: a loop over all of it has more branches than the verifier keeps in mind (8192). Returns where it stopped. */
+/* In parts: a loop over all of it has more branches than the verifier keeps in mind (8192). Returns where it
+ * stopped. */
 #define ZN_HEAD_PART 256
 ZN_HTTP1_LOOP int zn_http1_head_part(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
 {
@@ -1883,7 +1895,8 @@ ZN_HTTP1_STEP __u32 zn_http1_other(struct zn_request *c, const struct zn_request
 	return c->protocol ? ZN_DO_KNOWN : 0;
 }
 
-/* The server received something. With ZN_DO_BEGIN the caller takes the route from c->scan, and calls zn_http1_begin(). */
+/* The server received something. With ZN_DO_BEGIN the caller takes the route from c->scan, and calls
+ * zn_http1_begin(). */
 ZN_HTTP1_STEP __u32 zn_http1_received(struct zn_request *c, const struct zn_request_scratch *s, __u64 now)
 {
 	__u32 effects = c->state == ZN_REQUEST_BODY ? ZN_DO_END : 0;
@@ -1972,7 +1985,8 @@ struct zn_oom {
 };
 _Static_assert(sizeof(struct zn_oom) == 128, "padding");
 
-/* Who maps a file (bpf/mappers.bpf.c, mappers.c): what is asked, and an answer for each memory area that it is true of. */
+/* Who maps a file (bpf/mappers.bpf.c, mappers.c): what is asked, and an answer for each memory area that it is true
+ * of. */
 struct zn_mapping_query {
 	__u64 ino; /* of the file itself, below any overlay; 0: none */
 	__u64 start;
@@ -2213,7 +2227,8 @@ struct zn_filter;
  * printable ASCII are shown as \xNN, so that a file name cannot forge a line. */
 enum zn_level { ZN_ERROR, ZN_WARN, ZN_INFO, ZN_DEBUG };
 extern enum zn_level zn_log_level;
-/* 0: no limit; else so many lines of one kind pass at a time, and one a second after that. Lines of one format are one kind. */
+/* 0: no limit; else so many lines of one kind pass at a time, and one a second after that. Lines of one format are one
+ * kind. */
 extern unsigned zn_log_burst;
 #define ZN_LOG_SUBJECT 256 /* lines about one subject that pass at a time */
 void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -2274,8 +2289,8 @@ uint64_t zn_timer_count(struct zn_io *io);
 
 /* ---- base/options.c (zn_options_): file, then environment, then command line; later ones win. ---- */
 
-/* What goes wrong in a simulation. MIXED is some of it, always; HEALTHY nothing; each other one is a healthy node with one
- * fault in the second half of each cycle, so that alerts fire and are resolved: docs/ALERTS.md says which. */
+/* What goes wrong in a simulation. MIXED is some of it, always; HEALTHY nothing; each other one is a healthy node with
+ * one fault in the second half of each cycle, so that alerts fire and are resolved: docs/ALERTS.md says which. */
 #define ZN_SCENARIOS(X)                                                                                                \
 	X(MIXED, "mixed")                                                                                              \
 	X(HEALTHY, "healthy")                                                                                          \
@@ -2806,7 +2821,8 @@ void zn_protobuf_fixed64(struct zn_out *o, uint32_t field, uint64_t v);
 void zn_protobuf_double(struct zn_out *o, uint32_t field, double v);
 void zn_protobuf_text(struct zn_out *o, uint32_t field, struct zn_str s); /* any bytes, by zn_out_utf8() */
 void zn_protobuf_word(struct zn_out *o, uint32_t field, const char *word);
-/* Begins a nested message; field 0: one without a tag, as in a stream of delimited messages. What is returned ends it. */
+/* Begins a nested message; field 0: one without a tag, as in a stream of delimited messages. What is returned ends
+ * it. */
 size_t zn_protobuf_open(struct zn_out *o, uint32_t field);
 void zn_protobuf_close(struct zn_out *o, size_t mark);
 /* Elements of a packed field. */
@@ -2834,12 +2850,12 @@ struct zn_elf_symbol {
 };
 /* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still missing, in
  * .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at most `budget` bytes. Up
- * to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No allocation: each thread has buffers of its
- * own. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
+ * to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No allocation: each thread has buffers
+ * of its own. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
 #define ZN_ELF_BUDGET ((size_t)256 << 20) /* for files that can be trusted to be no larger than they need be */
 int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why);
-/* The same of variables: offset is then the symbol's address, as the file has it, and room, size and code are empty. *base: the
- * address that the beginning of the file is to have. */
+/* The same of variables: offset is then the symbol's address, as the file has it, and room, size and code are empty.
+ * *base: the address that the beginning of the file is to have. */
 int zn_elf_variables(
 	int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, uint64_t *base, const char **why);
 
@@ -2849,7 +2865,8 @@ int zn_elf_variables(
 enum zn_pycode_lines { ZN_PYCODE_PAIRS, ZN_PYCODE_RANGES, ZN_PYCODE_ENTRIES };
 #define ZN_PYCODE_NO_LINE 0    /* the compiler's own instruction */
 #define ZN_PYCODE_GONE    (-1) /* no such instruction: the code object is another one by now */
-/* The line of an instruction, by its index in units of two bytes; -1: the function has not begun. first: its first line. */
+/* The line of an instruction, by its index in units of two bytes; -1: the function has not begun. first: its first
+ * line. */
 int zn_pycode_line(enum zn_pycode_lines form, const uint8_t *table, size_t len, int first, int index);
 /* A text of `count` characters of 1, 2 or 4 bytes as UTF-8, as far as there is room; o->full: it was cut. */
 void zn_pycode_text(struct zn_out *o, const uint8_t *bytes, size_t count, unsigned width);
@@ -2879,7 +2896,8 @@ struct zn_resolver {
 	unsigned ndots, timeout_s, attempts;
 };
 void zn_resolver_read(struct zn_resolver *r, struct zn_str text);
-/* The i-th name to ask for, alone or in a domain of the search list; empty if it is too long. False: there are no more. */
+/* The i-th name to ask for, alone or in a domain of the search list; empty if it is too long. False: there are no
+ * more. */
 bool zn_resolver_name(const struct zn_resolver *r, const char *name, unsigned i, char to[ZN_HOST_MAX]);
 enum zn_dns_type { ZN_DNS_A = 1, ZN_DNS_AAAA = 28 };
 size_t zn_dns_ask(uint8_t to[ZN_DNS_QUESTION], uint16_t id, const char *name, enum zn_dns_type type); /* 0: no name */
@@ -2986,8 +3004,8 @@ void zn_ras_answer_check(struct zn_ras_answer *a);
 
 /* ---- codec/dcgm.c (zn_dcgm_): the page of a dcgm-exporter, as it comes in. Pure. ---- */
 
-/* Figures of a GPU: their names, and the decimals of the whole numbers that they are kept as. Those from LINK_SPEED on are of the
- * PCI device, of any vendor. */
+/* Figures of a GPU: their names, and the decimals of the whole numbers that they are kept as. Those from LINK_SPEED on
+ * are of the PCI device, of any vendor. */
 #define ZN_FIGURES(X)                                                                                                  \
 	X(UTILIZATION, "utilization", 6)                                                                               \
 	X(SM_ACTIVE, "sm_active", 6)                                                                                   \
@@ -3174,19 +3192,21 @@ void zn_quotas_tell(struct zn_arena *a, uint64_t now_ns);
 void zn_quotas_forget_job(struct zn_shared *s, uint32_t slot);
 /* Where an owner's entries are counted: below ZN_QUOTA_OWNERS, or that for those who share a place. */
 uint32_t zn_quota_at(struct zn_quota *q, uint32_t owner);
-/* held: what a walk over the table found, by that. What differs from the counts by as much as it did at the last walk (before)
- * is set right: entries come and go while one walks, so a difference that is seen once says nothing. */
+/* held: what a walk over the table found, by that. What differs from the counts by as much as it did at the last walk
+ * (before) is set right: entries come and go while one walks, so a difference that is seen once says nothing. */
 void zn_quota_correct(struct zn_quota *q, const int32_t held[ZN_QUOTA_OWNERS + 1], int32_t before[ZN_QUOTA_OWNERS + 1]);
 /* The owner of a process, of its status and its user namespace in /proc: two to five system calls. 65534, the user that
  * stands for no other, where it cannot be told. */
 uint32_t zn_owner_of(int pid);
 uint32_t zn_uid_of(int pid); /* the real user id; ZN_UNKNOWN: it is gone */
-/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_sandbox_loop(). It never ends. */
+/* Starts a thread, with the rights of the caller, that looks for threads which may not: zn_sandbox_loop(). It never
+ * ends. */
 int zn_owner_start(void);
 
 /*
- * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst), which
- * fills up again by one every interval. Owners with a full allowance need no place; where no place is free, owners share one.
+ * The rate: how often each of several owners may do something. Each has an allowance of so many at a time (burst),
+ * which fills up again by one every interval. Owners with a full allowance need no place; where no place is free,
+ * owners share one.
  */
 #define ZN_RATE_OWNERS 256 /* a power of two */
 #define ZN_RATE_TRIES  8   /* places where an owner may be */
@@ -3246,7 +3266,8 @@ struct zn_slurm_env {
 	char ras[64]; /* NCCL_RAS_ADDR; empty: none */
 };
 
-/* What process_info.c learned about a process from /proc: its open devices and its owner; all else is the user's own claim. */
+/* What process_info.c learned about a process from /proc: its open devices and its owner; all else is the user's own
+ * claim. */
 #define ZN_VISIBLE_MAX 16
 struct zn_visible {
 	bool set;
@@ -3296,13 +3317,13 @@ struct zn_gpus {
 };
 #define ZN_GPU_NAMES    8   /* that one user may give, unless he has MIG instances; root has no such limit */
 #define ZN_NVIDIA_MAJOR 195 /* Documentation/admin-guide/devices.txt: Nvidia graphics devices */
-/* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none, or was
- * only looked up (O_PATH), for which nobody needs the right to use it. */
+/* The device behind an entry of /proc/PID/fd, by the kernel's numbers, whatever its file is called. False: it is none,
+ * or was only looked up (O_PATH), for which nobody needs the right to use it. */
 bool zn_device_open(int dir, const char *name, uint32_t *major, uint32_t *minor);
 #define ZN_DRM_MAJOR    226 /* Documentation/admin-guide/devices.txt: Direct Rendering Infrastructure */
 #define ZN_RENDER_FIRST 128 /* its minors from here on are render nodes (Documentation/gpu/drm-uapi.rst) */
-/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. The last place is that of all
- * further ones too, so that a set may have too many of them, and never too few. */
+/* In a set of 64 GPUs render nodes are counted from the other end; no node has so many of both. The last place is that
+ * of all further ones too, so that a set may have too many of them, and never too few. */
 #define ZN_RENDER_BIT(minor)                                                                                           \
 	((minor) < ZN_RENDER_FIRST                       ? 0                                                           \
 			: (minor) < ZN_RENDER_FIRST + 63 ? 1ULL << (63 - ((minor)-ZN_RENDER_FIRST))                    \
@@ -3320,7 +3341,8 @@ void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const s
 struct zn_gpu_files zn_gpu_files_read(const char *path);
 
 /* Reads `nvidia`/<pci>/information (/proc/driver/nvidia/gpus), then what amdgpu has in `drm`/renderD<minor>/device
- * (/sys/class/drm), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no error. */
+ * (/sys/class/drm), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no
+ * error. */
 void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
@@ -3331,9 +3353,9 @@ void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);
 
 #ifdef ZN_IN_model
-/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed GPU is
- * believed only of a process that has its device open, a name that is not listed only of one that has an instance open; else
- * it is "unknown". -1: the table is full. */
+/* Index of the GPU that a process means by an ordinal (ZN_PROC_GPUS: context not known), added if it is new. A listed
+ * GPU is believed only of a process that has its device open, a name that is not listed only of one that has an
+ * instance open; else it is "unknown". -1: the table is full. */
 int zn_gpus_resolve(struct zn_gpus *g, const struct zn_proc *p, const struct zn_process_info *f, uint32_t ordinal);
 /* Frees the slots of GPUs that are neither on the driver's list nor in use by any process. */
 void zn_gpus_forget(struct zn_gpus *g, const bool used[ZN_GPUS_MAX]);
@@ -3372,16 +3394,16 @@ struct zn_arena_ops {
 	void (*skew_release)(struct zn_arena *a, uint32_t index); /* gives it and its histogram back */
 	/* ZN_C_STALL_* of a process with what has begun and not ended by now. NULL: the counters are all there is. */
 	void (*stalls)(struct zn_arena *a, uint32_t row, uint64_t now_ns, uint64_t ns[ZN_STALL_COUNT]);
-	/* A child of a row's process, or of one of its children, that was forked when nobody watched. 0, or -errno: it is known
-	 * already, tracked itself, or has ended. NULL: nobody follows workers. */
+	/* A child of a row's process, or of one of its children, that was forked when nobody watched. 0, or -errno: it
+	 * is known already, tracked itself, or has ended. NULL: nobody follows workers. */
 	int (*worker_add)(struct zn_arena *a, uint32_t row, uint32_t tgid);
-	/* Takes a series out of the table: who comes next makes another one. Its histogram stays, for those who are adding to
-	 * it right now, until it is given back, at least a second later. */
+	/* Takes a series out of the table: who comes next makes another one. Its histogram stays, for those who are
+	 * adding to it right now, until it is given back, at least a second later. */
 	void (*io_cut)(struct zn_arena *a, const struct zn_io_key *key);
 	void (*io_free)(struct zn_arena *a, const struct zn_io_row *row); /* with its owner's share */
 	int (*map_coarse)(struct zn_arena *a, uint32_t index);
-	/* A server is watched from here on: its index, or -errno. gone(): nobody finds it any more. free(), at least a second
-	 * later, gives it and its routes back. */
+	/* A server is watched from here on: its index, or -errno. gone(): nobody finds it any more. free(), at least a
+	 * second later, gives it and its routes back. */
 	int (*server_add)(struct zn_arena *a, const struct zn_server *server);
 	void (*server_gone)(struct zn_arena *a, uint32_t index);
 	void (*server_free)(struct zn_arena *a, uint32_t index);
@@ -3393,8 +3415,8 @@ static inline void zn_io_changed(struct zn_shared *s)
 {
 	__atomic_fetch_add(&s->io_change, 1, __ATOMIC_SEQ_CST);
 }
-/* zn_arena_hist(arena, row.hist), or zn_arena_coarse() of what is above ZN_HISTS_MAX, is valid until the series is given
- * back. */
+/* zn_arena_hist(arena, row.hist), or zn_arena_coarse() of what is above ZN_HISTS_MAX, is valid until the series is
+ * given back. */
 struct zn_io_entry {
 	struct zn_io_key key;
 	struct zn_io_row row;
@@ -3410,7 +3432,8 @@ struct zn_arena {
 	struct zn_request_series *request_series; /* ZN_REQUEST_SERIES; NULL: none */
 	struct zn_serving *services;              /* ZN_SERVICES_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
-	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's to set. */
+	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's
+	 * to set. */
 	int (*job_tree)(struct zn_arena *a, uint32_t slot, uint32_t tgid);
 	uint8_t proc_mapped[ZN_PROCS_MAX / 8];
 	uint8_t hist_mapped[ZN_HISTS_MAX / 8];
@@ -3418,8 +3441,9 @@ struct zn_arena {
 	uint8_t skew_mapped[ZN_SKEWS_MAX / 8];
 	uint8_t coarse_mapped[ZN_IO_MAX / 8];
 };
-/* What becomes of a job's row, for whoever writes to an arena of their own. The serial is stored last: it makes the row a
- * job's. group() and group_gone() are for a control group that has just been entered into, or taken out of, the table. */
+/* What becomes of a job's row, for whoever writes to an arena of their own. The serial is stored last: it makes the row
+ * a job's. group() and group_gone() are for a control group that has just been entered into, or taken out of, the
+ * table. */
 void zn_job_shared_claim(struct zn_job_shared *row, const char name[ZN_JOB_NAME], uint32_t serial);
 uint32_t zn_job_shared_step(
 	struct zn_job_shared *row, const char *step); /* its index; ZN_STEPS_MAX: no room, counted */
@@ -3466,7 +3490,8 @@ uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the la
 
 /* Exponential buckets, as Prometheus' native histograms and OpenTelemetry have them: bucket i of this scale is above
  * 2^(i/32) and up to 2^((i+1)/32) seconds, 2.2 % wide. Our buckets are 3.1 to 6.3 % wide and have other limits, so each
- * goes whole to the exponential one that its middle is in (the last: its floor): no two share one, and no count ever shrinks. */
+ * goes whole to the exponential one that its middle is in (the last: its floor): no two share one, and no count ever
+ * shrinks. */
 #define ZN_SCALE       5
 #define ZN_ZERO_BELOW  128e-9 /* seconds: bucket 0 has no middle to speak of, and goes to the bucket of zero */
 #define ZN_BUCKETS_MAX (ZN_BUCKETS - 1)
@@ -3506,7 +3531,8 @@ struct zn_info {
 	uint64_t launch_rate; /* per 1000 s, over the last tick */
 	uint64_t cost_rate;   /* ns of probes per 1000 s, over the last tick */
 	uint64_t share_peak[ZN_PROC_GPUS + 1];
-	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not known */
+	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not
+	 * known */
 	uint64_t stall_ns[ZN_STALL_COUNT], stall_tick_ns[ZN_STALL_COUNT];
 	uint64_t worker_ns[2], worker_tick_ns[2]; /* busy and idle, likewise */
 	/* where a GPU is not known: which look at its open devices that is of, and when the next one is due */
@@ -3561,8 +3587,8 @@ const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation operation
 /* Only the living. */
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation operation);
 size_t zn_agg_shares(struct zn_agg *a, uint32_t row, struct zn_gpu_usage to[ZN_PROC_GPUS + 1]);
-/* A counter of a process, by enum zn_counter. Where its time went has the waits that go on as of the last tick: it never falls,
- * also when the process ends. */
+/* A counter of a process, by enum zn_counter. Where its time went has the waits that go on as of the last tick: it
+ * never falls, also when the process ends. */
 uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count);
 /* Whether the memory of a process is known: the figures that come from its ledger may be shown. */
 bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
@@ -3662,8 +3688,8 @@ void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const s
 	const struct zn_stall_ratios *s, struct zn_stalls_summary *f);
 
 #ifdef ZN_IN_model
-/* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the last tick,
- * or that waits much less itself. False: nobody stands out. k: NULL for tests. */
+/* Whom the process of this row waits for among the ranks that communicate: another one that was late for most of the
+ * last tick, or that waits much less itself. False: nobody stands out. k: NULL for tests. */
 bool zn_stalls_late(struct zn_agg *a, const struct zn_ranks *k, uint32_t row, uint32_t *pid, uint32_t *rank);
 /* For how long in the last tick a rank of its communicators issued later than others; 0: none, or it is this one. */
 uint64_t zn_stalls_late_issue(const struct zn_ranks *k, uint32_t tgid, uint32_t *pid, uint32_t *rank);
@@ -3813,7 +3839,8 @@ const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32
 #define ZN_STOPPED_AGAIN 16
 struct zn_stopped {
 	const char *proc; /* "/proc"; NULL: there are no such processes */
-	/* In which function of the kernel a process sleeps, as of struct zn_ranks; NULL: nobody knows. The caller's to set */
+	/* In which function of the kernel a process sleeps, as of struct zn_ranks; NULL: nobody knows. The caller's to
+	 * set */
 	void (*place)(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
 	void *owner;
 	uint64_t tick_ns;
@@ -3823,7 +3850,8 @@ struct zn_stopped {
 	uint64_t since_ns[ZN_PROCS_MAX]; /* by row; 0: it is not */
 	uint8_t kind[ZN_PROCS_MAX];      /* enum zn_stop */
 };
-/* Looks at processes that have done nothing for some seconds, as many as there is time for. After zn_progress_tick(). */
+/* Looks at processes that have done nothing for some seconds, as many as there is time for. After
+ * zn_progress_tick(). */
 void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct zn_progress *progress, uint64_t now_ns);
 uint64_t zn_stopped_since(const struct zn_stopped *s, uint32_t row, uint32_t id); /* 0: it is not */
 /* What a state of proc(5) and the place of a sleep mean; place is empty where it is not known. */
@@ -4050,16 +4078,16 @@ struct zn_mounts {
 	char text[64 * 1024];
 };
 void zn_mounts_init(struct zn_mounts *m);
-/* proc: "/proc". loop: NULL for tests: changes are not heard of, and what is left of a walk goes on at the next tick. -errno: the
- * list cannot be read, all devices are unknown. */
+/* proc: "/proc". loop: NULL for tests: changes are not heard of, and what is left of a walk goes on at the next tick.
+ * -errno: the list cannot be read, all devices are unknown. */
 int zn_mounts_open(struct zn_mounts *m, struct zn_loop *loop, const char *proc);
 void zn_mounts_close(struct zn_mounts *m);
-/* The entry of a device, made if there is none; NULL: no room for this owner. tgid: who used it, or 0. elders: its parent, and
- * in the upper half the first process of its container; they are asked where it is gone. The name comes later: watch the
- * version. Reads nothing, so whoever goes through figures may call it. */
+/* The entry of a device, made if there is none; NULL: no room for this owner. tgid: who used it, or 0. elders: its
+ * parent, and in the upper half the first process of its container; they are asked where it is gone. The name comes
+ * later: watch the version. Reads nothing, so whoever goes through figures may call it. */
 struct zn_mount *zn_mounts_use(struct zn_mounts *m, uint32_t dev, uint32_t tgid, uint64_t elders, uint32_t owner);
-/* Reads the lists that may have the names that were asked for, for a slice of time; the rest follows by itself. look() is
- * called in it, and may call this again, which does nothing then. */
+/* Reads the lists that may have the names that were asked for, for a slice of time; the rest follows by itself. look()
+ * is called in it, and may call this again, which does nothing then. */
 void zn_mounts_hurry(struct zn_mounts *m);
 /* Names a device once and for all. NULL: no room. */
 struct zn_mount *zn_mounts_fix(struct zn_mounts *m, uint32_t dev, const char *point, const char *fstype);
@@ -4102,7 +4130,8 @@ uint64_t zn_history_end_ms(const struct zn_history *h); /* of the newest step, s
 #define ZN_ANOMALY_LIMIT   5   /* standard deviations; what is above it is shown, and is an excursion */
 #define ZN_SCORE_NONE      INT32_MIN
 #define ZN_SCORE_MAX       100000 /* scores are in thousandths of a standard deviation, above the level positive */
-/* All of all processes: one mapping made at the start, of which only what is used becomes resident, 4 pages of a process. */
+/* All of all processes: one mapping made at the start, of which only what is used becomes resident, 4 pages of a
+ * process. */
 struct zn_baselines;
 int zn_baselines_open(struct zn_baselines **b);
 void zn_baselines_close(struct zn_baselines *b);
@@ -4135,9 +4164,9 @@ struct zn_baseline {
 	int32_t score;
 	struct zn_excursion before[ZN_EXCURSIONS], now; /* now.steps 0: none is under way */
 };
-/* Takes the value of a step and tells its score by the values before it; zero is a valid baseline. ZN_SCORE_NONE: there were too
- * few. No finite number is no value: nothing changes, and the last score is shown up to 10 s longer. step counts up all the
- * same. */
+/* Takes the value of a step and tells its score by the values before it; zero is a valid baseline. ZN_SCORE_NONE: there
+ * were too few. No finite number is no value: nothing changes, and the last score is shown up to 10 s longer. step
+ * counts up all the same. */
 int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
 #endif
 
@@ -4182,8 +4211,8 @@ struct zn_xids {
 	size_t len;
 	char text[ZN_KMSG_BYTES];
 };
-/* path: /dev/kmsg, or a file or pipe of such records; needs CAP_SYSLOG where the kernel keeps its log from others (sysctl
- * kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
+/* path: /dev/kmsg, or a file or pipe of such records; needs CAP_SYSLOG where the kernel keeps its log from others
+ * (sysctl kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
 void zn_xids_why(const char *path, int err, char to[ZN_TEXT_MAX]); /* what an error of open() means */
 int zn_xids_open(struct zn_xids *x, const char *path);
 void zn_xids_tick(struct zn_xids *x);                                         /* never blocks, unless the path does */
@@ -4251,7 +4280,8 @@ struct zn_stacks_root {
 	uint64_t folded;                        /* stacks and sums that found no room */
 	struct zn_stack_sum all[ZN_LEAF_COUNT]; /* exact, whether looked at or not */
 };
-/* A line of a function that was called from the line of its parent. line 0: it has none, below 0: not known any more. */
+/* A line of a function that was called from the line of its parent. line 0: it has none, below 0: not known any
+ * more. */
 struct zn_stacks_node {
 	uint32_t root, parent, function;
 	int32_t line;
@@ -4273,16 +4303,16 @@ uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str na
 uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uint32_t function, int line);
 void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const struct zn_stack_sum *what);
 void zn_stacks_tick(struct zn_stacks *s, uint64_t now_ns);
-/* Of what was sampled, as much as is told: so much that all is what it is known to be, but no more than four times as much, as
- * then it says too little about the rest. */
+/* Of what was sampled, as much as is told: so much that all is what it is known to be, but no more than four times as
+ * much, as then it says too little about the rest. */
 uint64_t zn_stacks_scale(uint64_t part, uint64_t sampled, uint64_t exact);
-/* Makes room if there is little. Where the generation changes by that or by a new root, nodes have moved: from where they were in
- * the generation before, or to NO_NODE; functions have too. */
+/* Makes room if there is little. Where the generation changes by that or by a new root, nodes have moved: from where
+ * they were in the generation before, or to NO_NODE; functions have too. */
 void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns);
 uint32_t zn_stacks_generation(const struct zn_stacks *s);
 uint32_t zn_stacks_moved(const struct zn_stacks *s, uint32_t node);
-/* What is shown: of the last seconds, in whole windows of 5 s as far as they are kept, or with 0 since each process began. How
- * long that is; 0: since it began. */
+/* What is shown: of the last seconds, in whole windows of 5 s as far as they are kept, or with 0 since each process
+ * began. How long that is; 0: since it began. */
 uint64_t zn_stacks_show(struct zn_stacks *s, uint64_t seconds, uint64_t now_ns);
 struct zn_stacks_shown {
 	uint32_t node, root, leaf;
@@ -4352,13 +4382,15 @@ uint32_t zn_latency_points(const struct zn_latency *l, uint32_t server, uint32_t
 const struct zn_latency_point *zn_latency_point(const struct zn_latency *l, uint32_t server, uint32_t ago);
 /* By index into zn_arena.request_series. NULL: not known yet, also if l is NULL. */
 const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, uint32_t series, uint32_t id);
-/* How unusual the newest step of a server is, as zn_baselines_score(); signal below ZN_LATENCY_SIGNALS. l may be NULL. */
+/* How unusual the newest step of a server is, as zn_baselines_score(); signal below ZN_LATENCY_SIGNALS. l may be
+ * NULL. */
 int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
 const char *zn_latency_signal(uint32_t signal);
 
 /* ---- model/serving.c (zn_serving_): services: servers and engines that serve together. ---- */
 
-/* What the finder says belongs together. root: index of the outermost server; above, engine[].root: index and 1; 0: none. */
+/* What the finder says belongs together. root: index of the outermost server; above, engine[].root: index and 1; 0:
+ * none. */
 struct zn_joined {
 	struct {
 		uint32_t id, root, above;
@@ -4406,7 +4438,8 @@ int zn_figure_decimals(enum zn_figure f);
 enum zn_figure zn_figure_find(struct zn_str name); /* ZN_FIGURE_COUNT: there is none */
 const char *zn_throttle_label(enum zn_throttle t);
 
-/* Who tells it, best first. SYS is one reading: the label is "sysfs" for figures of the PCI device, and "drm" for others. */
+/* Who tells it, best first. SYS is one reading: the label is "sysfs" for figures of the PCI device, and "drm" for
+ * others. */
 enum zn_source { ZN_SOURCE_NVML, ZN_SOURCE_DCGM, ZN_SOURCE_SYS, ZN_SOURCE_COUNT };
 const char *zn_source_label(enum zn_source s, enum zn_figure f);
 
@@ -4448,7 +4481,8 @@ struct zn_hardware {
 	char blocked[64];                                  /* the file, when it does not */
 };
 void zn_hardware_init(struct zn_hardware *h, const struct zn_gpus *gpus);
-/* Takes what a source says. False: it is of no GPU that is known, or there is no room; only SYS makes new ones known. */
+/* Takes what a source says. False: it is of no GPU that is known, or there is no room; only SYS makes new ones
+ * known. */
 bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_reading *r, uint64_t now_ns);
 /* Takes what a dcgm-exporter said, if it is new; copy: zn_scrape_copy(). */
 void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *from,
@@ -4457,7 +4491,8 @@ void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *fro
 void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns);
 const struct zn_device *zn_hardware_of(
 	const struct zn_hardware *h, const struct zn_gpu *gpu); /* NULL: none; h may be */
-/* What the link carries now of what it could, in parts per million; width: by its lanes alone. ZN_NOT_KNOWN: not said. */
+/* What the link carries now of what it could, in parts per million; width: by its lanes alone. ZN_NOT_KNOWN: not
+ * said. */
 uint64_t zn_hardware_link(const struct zn_device *d, bool width);
 /* ---- alert/parse.c (zn_rules_): the language of alert rules. Text becomes a fixed program once; nothing is
  * allocated. ---- */
@@ -4545,8 +4580,9 @@ struct zn_rule_names {
 };
 
 #ifdef ZN_IN_alert
-/* Adds the rules of a text, which must stay. A rule takes the place of a built-in one of its name; disable NAME takes one
- * away. name: of the text, for why. -EINVAL with "name:line:column: what was expected" in why; r is then of no use. */
+/* Adds the rules of a text, which must stay. A rule takes the place of a built-in one of its name; disable NAME takes
+ * one away. name: of the text, for why. -EINVAL with "name:line:column: what was expected" in why; r is then of no
+ * use. */
 int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, const struct zn_rule_names *names,
 	char why[ZN_TEXT_MAX]);
 /* The rules of a file on top of those that are there: read into r->text, then as zn_rules_parse(). */
@@ -4569,8 +4605,8 @@ double zn_rules_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN
 
 /* ---- alert/eval.c (zn_rule_): runs the rules. ---- */
 
-/* Where values come from: all samples of a metric, by zn_metrics_walk() or from a saved page. A sample of a page has the
- * number itself and no hist: part and q say which. */
+/* Where values come from: all samples of a metric, by zn_metrics_walk() or from a saved page. A sample of a page has
+ * the number itself and no hist: part and q say which. */
 struct zn_rule_wanted {
 	const char *metric;
 	enum zn_rule_part part;
@@ -4685,7 +4721,8 @@ struct zn_alerts {
 	void (*changed)(
 		void *owner, const struct zn_alert *alert); /* it fires, or is resolved: state; NULL: nobody asks */
 	void *owner;
-	/* What is taken of each, counted anew at every tick: of the two parts by rule, of what one rule may have by user. */
+	/* What is taken of each, counted anew at every tick: of the two parts by rule, of what one rule may have by
+	 * user. */
 	struct zn_quota room[ZN_ROOM_COUNT], of_rule[ZN_RULES_MAX];
 	uint64_t logged_ns[ZN_RULES_MAX]; /* when it was last logged that a rule has no place for all its instances */
 	struct zn_rules book[2];          /* one is in use, the other is for a reload */
@@ -4696,8 +4733,8 @@ extern const char zn_alerts_defaults[]; /* the built-in rules, as text */
 /* Reads the rules: the built-in ones, then those of options->alerts if it is not empty. -EINVAL or -errno with why. */
 int zn_alerts_open(
 	struct zn_alerts *a, const struct zn_options *o, int (*type)(const char *metric), char why[ZN_TEXT_MAX]);
-/* Reads them again. An alert goes on if there is still a rule of its name; else it is resolved. On an error, with why, all
- * stays as it was; else why says what is in use now. */
+/* Reads them again. An alert goes on if there is still a rule of its name; else it is resolved. On an error, with why,
+ * all stays as it was; else why says what is in use now. */
 int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX]);
 /* Evaluates every rule, a->work.source being set. An instance that its rule no longer delivers is resolved. */
 void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns);
@@ -4768,20 +4805,20 @@ struct zn_worker {
 };
 
 #ifdef ZN_IN_worker
-/* Forks, before any thread. pid 0: this is the child. Or -errno. 8 MiB of messages may wait for the child, which takes them
- * also after the daemon has ended or was killed. */
+/* Forks, before any thread. pid 0: this is the child. Or -errno. 8 MiB of messages may wait for the child, which takes
+ * them also after the daemon has ended or was killed. */
 int zn_worker_open(struct zn_worker *c);
 void zn_worker_hang_up(struct zn_worker *c); /* closes the socket, by which the other process learns of it */
 void zn_worker_close(struct zn_worker *c);   /* of the daemon; waits for nothing */
-/* The first thing that a child does: signals that end the daemon leave it alone, and of the descriptors it keeps standard
- * error and the socket. name: up to 15 characters. */
+/* The first thing that a child does: signals that end the daemon leave it alone, and of the descriptors it keeps
+ * standard error and the socket. name: up to 15 characters. */
 void zn_worker_become(const char *name, int socket);
 /* Of the daemon. Waits: true if something came or the other end has gone. */
 bool zn_worker_wait(int fd, unsigned ms);
 /* Of the daemon: a message of a head and a text. Never blocks. -EAGAIN: there is no room. */
 int zn_worker_put(struct zn_worker *c, const void *head, size_t head_len, struct zn_str text);
-/* Of the child: hears what woke it, or with waits, waits for that; then it takes all messages that are there. False: the
- * daemon has gone. */
+/* Of the child: hears what woke it, or with waits, waits for that; then it takes all messages that are there. False:
+ * the daemon has gone. */
 bool zn_worker_woken(const struct zn_worker *c, bool waits);
 /* The length of the next message, or 0. One that is longer than cap, or makes no sense, is lost with all that wait. */
 size_t zn_worker_take(struct zn_worker *c, void *to, size_t cap);
@@ -4806,14 +4843,16 @@ static inline uint64_t zn_writer_lost(const struct zn_writer *s)
 {
 	return s->lost + (s->done ? __atomic_load_n(&s->done->failed, __ATOMIC_RELAXED) : 0);
 }
-/* Starts it; before any thread and any filter. dir: the folder of each directory, made if it is missing, 0750; NULL or empty:
- * none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no memory. */
+/* Starts it; before any thread and any filter. dir: the folder of each directory, made if it is missing, 0750; NULL or
+ * empty: none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no
+ * memory. */
 int zn_writer_open(struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT], char why[ZN_TEXT_MAX]);
 /* Says of each folder why nothing can be kept there: once the daemon runs, as a start that fails is one line. */
 void zn_writer_warn(const struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT]);
 void zn_writer_close(struct zn_writer *s); /* waits, bounded, until everything is written */
-/* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never blocks.
- * name: as of zn_job_file(), up to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. False: it is lost, and counted. */
+/* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never
+ * blocks. name: as of zn_job_file(), up to 63 bytes of [A-Za-z0-9._-], not beginning with a dot. False: it is lost, and
+ * counted. */
 bool zn_writer_write(struct zn_writer *s, enum zn_directory directory, const char *name, struct zn_str text);
 bool zn_writer_remove(struct zn_writer *s, enum zn_directory directory, const char *name);
 
@@ -4832,8 +4871,9 @@ enum zn_outbound {
 		ZN_TO_COUNT
 };
 const char *zn_outbound_label(enum zn_outbound to); /* of labels.c */
-/* What became of a request, and the label `result`: ok is 2xx; retried is no answer, no HTTP, or 408, 429, 5xx; refused is
- * another status: it is dropped, as it would be refused again; failed is dropped for newer ones after it was retried. */
+/* What became of a request, and the label `result`: ok is 2xx; retried is no answer, no HTTP, or 408, 429, 5xx; refused
+ * is another status: it is dropped, as it would be refused again; failed is dropped for newer ones after it was
+ * retried. */
 #define ZN_SENTS(X)                                                                                                    \
 	X(OK, "ok")                                                                                                    \
 	X(RETRIED, "retried")                                                                                          \
@@ -4988,7 +5028,8 @@ struct zn_scrape {
 	struct zn_dcgm_parse parse;
 	struct zn_scrape_done *done;
 };
-/* url: empty: nobody is asked. False: its host is no address, and no name of /etc/hosts. Before files are out of reach. */
+/* url: empty: nobody is asked. False: its host is no address, and no name of /etc/hosts. Before files are out of
+ * reach. */
 bool zn_scrape_init(struct zn_scrape *s, const char *url, struct zn_scrape_done *done);
 struct pollfd zn_scrape_poll(const struct zn_scrape *s);
 void zn_scrape_step(struct zn_scrape *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
@@ -5009,7 +5050,8 @@ struct zn_sender {
 	uint64_t inquiry_number;               /* of the last question */
 	const struct zn_scrape_done *scrape;   /* NULL: no dcgm-exporter is asked */
 };
-/* Starts it if any destination is given, or --ras is on; before any thread and any filter. -errno with a line in why. */
+/* Starts it if any destination is given, or --ras is on; before any thread and any filter. -errno with a line in
+ * why. */
 bool zn_sender_wanted(const struct zn_options *o); /* a destination is given */
 int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
 void zn_sender_close(struct zn_sender *c); /* what waits gets 2 s to be sent */
@@ -5037,7 +5079,8 @@ struct zn_reader {
 };
 /* Starts it, before any thread and any filter. answer: in that process, turns a request into its answer. */
 int zn_reader_open(struct zn_reader *r, size_t bytes, void (*answer)(void *page));
-/* Waits for the answer to what is in the page. -ETIMEDOUT: what it read held it up, and it is started anew. Else -errno. */
+/* Waits for the answer to what is in the page. -ETIMEDOUT: what it read held it up, and it is started anew. Else
+ * -errno. */
 int zn_reader_ask(struct zn_reader *r);
 void zn_reader_hang_up(struct zn_reader *r); /* by another thread: nothing is asked any more */
 void zn_reader_close(struct zn_reader *r);
@@ -5056,15 +5099,15 @@ struct zn_sandbox_folders {
 };
 void zn_sandbox_folder(struct zn_sandbox_folders *f, const char *path);
 void zn_sandbox_folder_of(struct zn_sandbox_folders *f, const char *path); /* that of a file; "": none */
-/* Takes from the calling thread, once all others run and before the system calls are filtered, all capabilities but those for
- * tables and for reading, and all files but those below the folders, which are closed: the kernel counts the memory of other
- * processes among them. 0, or -errno and nothing is taken: the kernel has no Landlock, or, -EACCES, the thread would not see
- * other processes (hidepid=). */
+/* Takes from the calling thread, once all others run and before the system calls are filtered, all capabilities but
+ * those for tables and for reading, and all files but those below the folders, which are closed: the kernel counts the
+ * memory of other processes among them. 0, or -errno and nothing is taken: the kernel has no Landlock, or, -EACCES, the
+ * thread would not see other processes (hidepid=). */
 int zn_sandbox_loop(struct zn_sandbox_folders *f);
 
 #ifdef ZN_IN_worker
-/* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel has
- * Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
+/* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel
+ * has Landlock in these folders alone (below 0: none), and talks over descriptors that are open. */
 int zn_sandbox_writer(const int *folder, size_t count);
 /* For the process that makes connections, which keeps no capability: sockets of IPv4 and IPv6, and files to read, where
  * the kernel has Landlock those in these folders alone (below 0: none). */
@@ -5152,8 +5195,8 @@ struct zn_entry {
 };
 /* A place behind the entry is taken only where a probe costs less there, and where it is the same as at the entry: what
  * comes before it changes neither arguments nor stack nor return address and leads nowhere else, the place lies before
- * `room`, where another symbol may begin, and no instruction of the function jumps to it. code: all of the function, `len`
- * bytes, at most ZN_ENTRY_BODY; 0 of them: nothing is known. Whatever the bytes are, only those are read. */
+ * `room`, where another symbol may begin, and no instruction of the function jumps to it. code: all of the function,
+ * `len` bytes, at most ZN_ENTRY_BODY; 0 of them: nothing is known. Whatever the bytes are, only those are read. */
 struct zn_entry zn_entry_of(const uint8_t *code, size_t len, uint64_t room); /* for this machine's instructions */
 struct zn_entry zn_entry_of_x86(const uint8_t *code, size_t len, uint64_t room);
 struct zn_entry zn_entry_of_arm64(const uint8_t *code, size_t len, uint64_t room);
@@ -5161,8 +5204,8 @@ const char *zn_insn_label(enum zn_insn first);
 
 #ifdef ZN_IN_probe
 #define ZN_ENTRY_BODY 16384 /* bytes of a function that are looked at; a longer one is hooked at its entry */
-/* The place in a file, of a function that zn_elf_symbols() found there. offset 0: there is none, or the file changes. Not
- * thread-safe: uses a static buffer. */
+/* The place in a file, of a function that zn_elf_symbols() found there. offset 0: there is none, or the file changes.
+ * Not thread-safe: uses a static buffer. */
 struct zn_place {
 	uint64_t offset; /* of the place itself */
 	struct zn_entry entry;
@@ -5206,15 +5249,16 @@ bool zn_process_all_shown(void); /* whether /proc shows all processes here */
 /* Start time of a process in clock ticks; 0: it is gone. */
 uint64_t zn_start_ticks(int pid);
 uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
-/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called. minors: the
- * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A process that hides its
- * files has some. */
+/* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called.
+ * minors: the numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A
+ * process that hides its files has some. */
 bool zn_open_gpus(
 	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
 /* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
  * False: it cannot be opened. */
 bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *name), void *to);
-/* Its environment and its open devices, as far as they tell of GPUs and of a job. files: as /proc/devices has them, if gpu is 0. */
+/* Its environment and its open devices, as far as they tell of GPUs and of a job. files: as /proc/devices has them, if
+ * gpu is 0. */
 void zn_process_environ(int pid, struct zn_process_info *to);
 void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_process_info *to);
 #endif
@@ -5242,7 +5286,8 @@ struct zn_kernel {
 	uint32_t kprobe_type;                    /* of kprobes as perf events; 0: none */
 };
 
-/* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says it. */
+/* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says
+ * it. */
 void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method method);
 void zn_kernel_close(struct zn_kernel *k);
 uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are there, for zn_agg.measured */
@@ -5310,13 +5355,14 @@ int zn_fd_keep(int fd);    /* a descriptor of its own for the same, which is not
 
 #ifdef ZN_IN_probe
 void zn_attach_clear(struct zn_lib *lib); /* nothing is attached yet */
-/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long, as
- * may zn_attach_undo(): never on the loop. */
+/* Hooks what is not yet hooked of the library that was read last, and fills link, event, symbol and why. May take long,
+ * as may zn_attach_undo(): never on the loop. */
 void zn_attach_library(struct zn_probe *p, struct zn_lib *lib);
 /* Whether the file still has the code by which the places of its probes were chosen, right after they were attached. */
 uint32_t zn_attach_count(const struct zn_probe *p, const struct zn_lib *lib); /* functions that are attached */
 bool zn_attach_same(const struct zn_probe *p, const struct zn_lib *lib);
-/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are gone. */
+/* Takes probes away, at most `steps` of those that are perf events: each of these costs some 0.1 s. True: all are
+ * gone. */
 bool zn_attach_undo(struct zn_lib *lib, int steps);
 
 /* What one program is put on: offsets in the file and a cookie each. */
@@ -5329,7 +5375,8 @@ struct zn_spots {
 };
 /* One link for `count` places from `first` on, or a perf event for place i. A descriptor, or -errno. */
 int zn_attach_multi(int prog_fd, bool ret, const struct zn_spots *s, uint32_t first, uint32_t count);
-/* A link from a perf event to a program, or, before kernel 5.15 and without a cookie, the event itself. pid 0: of all. */
+/* A link from a perf event to a program, or, before kernel 5.15 and without a cookie, the event itself. pid 0: of
+ * all. */
 struct perf_event_attr;
 int zn_attach_event(struct perf_event_attr *event, pid_t pid, int prog_fd, uint64_t cookie);
 int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct zn_spots *s, uint32_t i);
@@ -5362,7 +5409,8 @@ void zn_bpf_map_unreserve(enum zn_map m, void *at);
 int zn_bpf_map_row(const struct zn_probe *p, enum zn_map m, void *base, uint8_t *bits, size_t row);
 /* What goes on in a process's threads; NULL: it cannot be mapped. */
 struct zn_thread_states *zn_bpf_map_thread_states(struct zn_probe *p, uint32_t row);
-/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are for, now. */
+/* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are
+ * for, now. */
 enum zn_map_group {
 	ZN_MAPS_OTHER,
 	ZN_MAPS_HISTOGRAMS,
@@ -5442,7 +5490,8 @@ void zn_calib_families(struct zn_probe *p);
 
 #define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
 uint64_t zn_stats_missed(struct zn_probe *p); /* hits that the kernel skipped, as of the last 0.1 s */
-/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl kernel.bpf_stats_enabled). */
+/* Run time of one of our programs and its name. 0 unless the kernel keeps statistics (sysctl
+ * kernel.bpf_stats_enabled). */
 uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name);
 
 #ifdef ZN_IN_probe
@@ -5503,7 +5552,8 @@ void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many
 
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */
 #define ZN_END_ARRAYS 2
-/* Each tick: looks for processes whose end the kernel did not report, if it has ever left one out; they end as others do. */
+/* Each tick: looks for processes whose end the kernel did not report, if it has ever left one out; they end as others
+ * do. */
 void zn_ends_check(struct zn_probe *p);
 
 /* ---- probe/probe.c (zn_probe_): opens and closes all probes, and reads their events. ---- */
@@ -5558,7 +5608,8 @@ struct zn_probe {
  * machine the tables are; 0: this one. */
 int zn_probe_open(
 	struct zn_probe *p, uint64_t families, enum zn_probe_method method, uint32_t cpus, char why[ZN_TEXT_MAX]);
-/* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too low. */
+/* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too
+ * low. */
 int zn_probe_files(char why[ZN_TEXT_MAX]);
 void zn_probe_close(struct zn_probe *p);
 int zn_probe_ring_fd(const struct zn_probe *p);
@@ -5596,7 +5647,8 @@ int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p); /* -errno: 
 void zn_mappers_close(struct zn_mappers *m);
 
 #ifdef ZN_IN_probe
-/* The file that a process maps at an address, and that behind a descriptor, which a process maps there if pid is not 0. */
+/* The file that a process maps at an address, and that behind a descriptor, which a process maps there if pid is not
+ * 0. */
 int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to);
 void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint64_t from, struct zn_file_id *to);
 /* Walks over all memory areas of the node: some 0.1 us each. */
@@ -5604,8 +5656,8 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
-/* Whom processes are connected with over Unix sockets: asked() adds one of those that are looked at, or takes it out; peers()
- * walks over all open files of the node, some 0.1 us each. */
+/* Whom processes are connected with over Unix sockets: asked() adds one of those that are looked at, or takes it out;
+ * peers() walks over all open files of the node, some 0.1 us each. */
 void zn_mappers_asked(const struct zn_mappers *m, uint32_t tgid, bool add);
 void zn_mappers_peers(
 	const struct zn_mappers *m, void (*visit)(void *to, const struct zn_service_edge *found), void *to);
@@ -5613,7 +5665,8 @@ void zn_mappers_peers(
 
 /* ---- probe/system.c (zn_system_ zn_library_): which libraries are the system's own. ---- */
 
-/* Calls visit for each. root_only: a path that not the administrator but a file named, and that counts if it is root's. */
+/* Calls visit for each. root_only: a path that not the administrator but a file named, and that counts if it is
+ * root's. */
 typedef void zn_library_visit(void *to, const char *path, bool root_only);
 void zn_system_libraries(const struct zn_options *options, zn_library_visit *visit, void *to);
 int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
@@ -5674,7 +5727,8 @@ struct zn_change {
 void zn_change_open(struct zn_change *c, pthread_mutex_t *lock);
 
 #ifdef ZN_IN_probe
-/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called; stop() ends it. */
+/* Starts a thread that looks whom a change waits for, with the rights that are left when it is called; stop() ends
+ * it. */
 int zn_change_start(struct zn_change *c);
 void zn_change_stop(struct zn_change *c);
 void zn_change_close(struct zn_change *c);
@@ -5721,16 +5775,19 @@ void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *pr
 	pthread_mutex_t *lock);
 
 #ifdef ZN_IN_probe
-/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event said so. */
+/* Of the process whose mappings are taken next: when it mapped the driver's library, of CLOCK_BOOTTIME; 0: no event
+ * said so. */
 void zn_mapped_process(struct zn_mapped *t, uint64_t event_ns);
-/* A process maps a library. Without a place for it the library is taken for unused, and the kernel is asked before it is let go. */
+/* A process maps a library. Without a place for it the library is taken for unused, and the kernel is asked before it
+ * is let go. */
 void zn_mapped_note(struct zn_mapped *t, int pid, struct zn_lib *lib, uint64_t from, uint64_t to);
 void zn_mapped_forget(struct zn_mapped *t, const struct zn_lib *lib); /* its row is about to be free */
 void zn_mapped_hooked(
 	struct zn_mapped *t, struct zn_lib *lib); /* its probes were attached just now, or are about to go */
 void zn_mapped_judge(
 	struct zn_mapped *t); /* now and then: those that map a library which waits may open a GPU at any time */
-/* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins anew. */
+/* Looks, until then at the latest, at which processes still map what they did. True: at all of them, and it begins
+ * anew. */
 bool zn_mapped_check(struct zn_mapped *t, uint64_t until_ns);
 /* Shows other threads which processes are partial by now. */
 void zn_mapped_tell(struct zn_mapped *t);
@@ -5752,8 +5809,8 @@ struct zn_judge {
 	uint32_t barred[ZN_BARRED_MAX], barred_count; /* owners of processes that made the kernel wait */
 	struct zn_mapper_list who;                    /* of the file at hand */
 };
-/* True: probes may be put on it now. Else why says what it waits for. blocked: threads that are blocked in the kernel are looked
- * for, which takes a while. */
+/* True: probes may be put on it now. Else why says what it waits for. blocked: threads that are blocked in the kernel
+ * are looked for, which takes a while. */
 bool zn_judge_library(struct zn_judge *j, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX]);
 /* True: a process could hold the kernel up, and why says which. */
 bool zn_judge_hindrance(struct zn_judge *j, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX]);
@@ -5766,8 +5823,8 @@ void zn_judge_bar(struct zn_judge *j, uint32_t tgid); /* that process's owner; h
  * finder's thread, but for hang, visit and quota. ---- */
 
 struct zn_libraries;
-/* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread, if
- * that was started. */
+/* Waits up to ZN_QUIET_MS until no process could hold up the kernel, and takes all probes away; on the finder's thread,
+ * if that was started. */
 void zn_libraries_close(struct zn_libraries *l);
 int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
 void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
@@ -5787,7 +5844,8 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 int zn_libraries_start(struct zn_libraries *l);
 /* A process maps a file with a library's name from an address on. -ENOENT: it does not any more. */
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path);
-/* Once a second. Since when the last one of those is unused that are not mapped any more, as far as is known; 0: none. */
+/* Once a second. Since when the last one of those is unused that are not mapped any more, as far as is known; 0:
+ * none. */
 uint64_t zn_libraries_check(struct zn_libraries *l);
 /* Lets those go that are unused since before a look at all processes began, and still are. */
 void zn_libraries_release(struct zn_libraries *l, uint64_t looked_ns);
@@ -5976,7 +6034,8 @@ struct zn_services {
 void zn_services_init(
 	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock);
 void zn_services_close(struct zn_services *s);
-/* On the finder's thread: what processes were heard to listen, and a part of a look at all; not longer than until then. */
+/* On the finder's thread: what processes were heard to listen, and a part of a look at all; not longer than until
+ * then. */
 void zn_services_run(struct zn_services *s, uint64_t until_ns);
 bool zn_services_ended(uint32_t tgid); /* for zn_requests.ended */
 /* From any thread: a process listens; what was found since the last time. */
@@ -6033,9 +6092,11 @@ struct zn_libraries *zn_find_libraries(struct zn_find *f);
 bool zn_find_process_info(void *find, const struct zn_proc *p, struct zn_process_info *to);
 /* For zn_agg.ledger and partial_gpus. */
 enum zn_ledger zn_find_ledger(void *find, const struct zn_proc *p);
-/* Of zn_ranks: in which function of the kernel a process sleeps, as it was last seen; empty: not known yet, or it runs. */
+/* Of zn_ranks: in which function of the kernel a process sleeps, as it was last seen; empty: not known yet, or it
+ * runs. */
 void zn_find_place(void *find, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
-/* Of struct zn_flights: fills in what the threads of a process do; the same request is to be asked again until it is there. */
+/* Of struct zn_flights: fills in what the threads of a process do; the same request is to be asked again until it is
+ * there. */
 bool zn_find_threads(void *find, struct zn_threads *to);
 uint64_t zn_find_partial_gpus(void *find);
 void zn_find_look(void *find, const struct zn_proc *p); /* for zn_agg.look */
@@ -6062,8 +6123,8 @@ struct zn_python_code {
 };
 bool zn_python_known(struct zn_python_process *p); /* fills in the rest by its version; false: that is not known */
 int zn_python_memory(uint32_t pid);                /* a descriptor of what a process has in memory, or -errno */
-/* Fills p, but for memory. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says which; -EAGAIN
- * the same, and later it may be different. */
+/* Fills p, but for memory. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says
+ * which; -EAGAIN the same, and later it may be different. */
 int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_MAX]);
 bool zn_python_code(
 	const struct zn_python_process *p, uint64_t code, struct zn_python_code *to); /* false: it is none */
@@ -6146,14 +6207,16 @@ static inline bool zn_clock_lives(const struct zn_arena *a, uint32_t row, uint32
 /* ---- probe/walker.c (zn_walker_): from stacks as the kernel has them to functions and lines. ---- */
 
 struct zn_walker;
-/* open(): once the probes are there; -errno. start(): a thread of its own, as it waits for who reads what users may hold up. */
+/* open(): once the probes are there; -errno. start(): a thread of its own, as it waits for who reads what users may
+ * hold up. */
 int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stacks *stacks, struct zn_naming *naming);
 int zn_walker_start(struct zn_walker *w);
 void zn_walker_wake(struct zn_walker *w); /* there are new stacks */
 void zn_walker_close(struct zn_walker *w);
 /* Of a row: 3.minor, or 0 with why: it has none that is known (empty: none at all, or not looked for yet). */
 uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char why[ZN_TEXT_MAX]);
-/* Of a process with one that is known: why the clock does not run; empty: it does, or the process is not there any more. */
+/* Of a process with one that is known: why the clock does not run; empty: it does, or the process is not there any
+ * more. */
 void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX]);
 /* A process that holds up who reads its memory; 0: none. */
 uint32_t zn_walker_held(struct zn_walker *w);
@@ -6216,9 +6279,9 @@ struct zn_message {
 	enum zn_verb verb;
 	char value[ZN_KEY_COUNT][ZN_VALUE_BYTES]; /* empty: not said */
 };
-/* A message is lines of printable ASCII: "zernel 1 VERB", then key=value, each key once, at most 64 of them. -EINVAL with
- * why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-] that is
- * not NUMBER_NUMBER. */
+/* A message is lines of printable ASCII: "zernel 1 VERB", then key=value, each key once, at most 64 of them. -EINVAL
+ * with why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-]
+ * that is not NUMBER_NUMBER. */
 int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
 /* False: it does not fit into ZN_MESSAGE_BYTES. Values that are not printable ASCII were refused when they were set. */
 bool zn_message_write(struct zn_out *o, const struct zn_message *m);
@@ -6228,15 +6291,16 @@ bool zn_message_check(enum zn_key key, const char *value, char why[ZN_TEXT_MAX])
 void zn_message_set(struct zn_message *m, enum zn_key key, const char *value);
 /* Writes when it was said into it. */
 void zn_message_date(struct zn_message *m, const struct zn_moment *when);
-/* How long ago it was said. False: before this boot. Of a message that does not name its boot the wall clock decides. */
+/* How long ago it was said. False: before this boot. Of a message that does not name its boot the wall clock
+ * decides. */
 bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uint64_t *ago_ms);
 const char *zn_key_name(enum zn_key key);
 const char *zn_key_variable(enum zn_key key); /* NULL: none */
 const char *zn_verb_name(enum zn_verb verb);
 int zn_message_key(struct zn_str name); /* enum zn_key, or -EINVAL */
 /* The spool, a folder that is root's alone beside the control socket (below /run, so that it goes with the jobs when
- * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that runs,
- * the message that it was started with, which stays until the job has ended. */
+ * the node goes): messages that clients left there, which the daemon takes and removes, and one record of each job that
+ * runs, the message that it was started with, which stays until the job has ended. */
 #define ZN_SPOOL_LEFT   "left-" /* then the time and the process id of who left it */
 #define ZN_SPOOL_RECORD "job-"  /* then as a report is called */
 #define ZN_NAME_BYTES   64      /* of a file's name, with its NUL */
@@ -6267,7 +6331,8 @@ struct zn_job_gpu {
 	uint64_t active_ns;  /* the same, and a tenth of a second after a launch that nobody waits for */
 	uint64_t idle_ns;    /* the time that is not in busy_ns */
 	uint64_t quiet_ns;   /* ticks since it was busy last */
-	/* of quiet_ns, what is not in idle_ns yet: a call that waits for the GPU may be under way, and is seen when it returns */
+	/* of quiet_ns, what is not in idle_ns yet: a call that waits for the GPU may be under way, and is seen when it
+	 * returns */
 	uint64_t held_ns;
 	/* since GPU time was counted last */
 	bool open;                             /* a process that lives has memory on it */
@@ -6398,9 +6463,9 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
 /* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */
 void zn_jobs_tick(struct zn_jobs *j, uint64_t now_ns);
-/* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the ids
- * of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job of this
- * user runs. */
+/* A start that the owner of a running job sends (a task prolog, which knows what no prolog is told): its name and the
+ * ids of its array are taken where nothing was said, the rest is not. How many were taken; -EPERM with why: no such job
+ * of this user runs. */
 int zn_jobs_describe(struct zn_jobs *j, const struct zn_message *m, uint32_t uid, char why[ZN_TEXT_MAX]);
 
 /* ---- job/io.c (zn_io_sum_ zn_io_sums_): file I/O by job and mount. ---- */
@@ -6466,14 +6531,16 @@ void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns);
 const char *zn_io_sum_job(const struct zn_io_sums *f, const struct zn_io_sum *io_sum);
 bool zn_io_sum_of(const struct zn_io_sum *io_sum, const struct zn_job *job);
 struct zn_io_sum_total zn_io_sum_total(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op);
-/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its series, or
- * for so many under way at one time. The second has the latter alone, which leaves no series of theirs whole. */
+/* The operations, a bit each, of which a job has done some that are in no figure: there was no room for more of its
+ * series, or for so many under way at one time. The second has the latter alone, which leaves no series of theirs
+ * whole. */
 uint32_t zn_io_sums_lost(const struct zn_io_sums *f, struct zn_job_ref job);
-/* Whether the figures of an operation are whole, lost: of zn_io_sums_lost(): those that were counted from the first one on, and of which
- * none was missed since. */
+/* Whether the figures of an operation are whole, lost: of zn_io_sums_lost(): those that were counted from the first one
+ * on, and of which none was missed since. */
 bool zn_io_sum_whole(const struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, uint32_t lost);
 uint32_t zn_io_sums_missed(const struct zn_io_sums *f, struct zn_job_ref job);
-/* All durations of an operation; with those of the same mount: NULL if one before it has them. Lives until the next call. */
+/* All durations of an operation; with those of the same mount: NULL if one before it has them. Lives until the next
+ * call. */
 const struct zn_hist *zn_io_sum_merge(
 	struct zn_io_sums *f, const struct zn_io_sum *io_sum, enum zn_io_op op, bool same_mount);
 struct zn_state;
@@ -6499,8 +6566,8 @@ struct zn_jobs_progress {
 /* After zn_jobs_tick(), zn_progress_tick() and zn_io_sums_tick(). */
 void zn_jobs_progress_tick(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_progress *g,
 	const struct zn_io_sums *f, uint64_t now_ns);
-/* For how long nothing has moved, and for how long that may be as its own pauses have been. False: it does not run, has not
- * launched anything yet, or has no process. */
+/* For how long nothing has moved, and for how long that may be as its own pauses have been. False: it does not run, has
+ * not launched anything yet, or has no process. */
 bool zn_job_progress(const struct zn_jobs_progress *t, const struct zn_job *job, uint64_t *age_ns, uint64_t *limit_ns);
 
 /* ---- job/suspicion.c (zn_suspicion_): jobs that seem to hang, and what NCCL's RAS service says of them. ---- */
@@ -6546,8 +6613,8 @@ const struct zn_suspicion *zn_suspicion_of(const struct zn_suspicions *s, struct
 bool zn_suspicion_says(const struct zn_suspicion *s, char to[ZN_SUSPICION_TEXT]);
 
 #ifdef ZN_IN_job
-/* A job is suspected to hang: p is one of its processes that waits. At each tick, as long as that holds: once per episode
- * the RAS service of its NCCL is asked. */
+/* A job is suspected to hang: p is one of its processes that waits. At each tick, as long as that holds: once per
+ * episode the RAS service of its NCCL is asked. */
 void zn_suspicion_raise(struct zn_suspicions *s, const struct zn_proc *p, uint64_t now_ns);
 #endif
 
@@ -6587,7 +6654,8 @@ struct zn_hierarchies {
 	uint32_t count;
 };
 const struct zn_hierarchies *zn_hierarchies_read(const char *proc_root); /* until it is called again */
-/* A line of /proc/PID/cgroup is hierarchy:controllers:path. The path may have colons; the line is cut up. NULL: it is none. */
+/* A line of /proc/PID/cgroup is hierarchy:controllers:path. The path may have colons; the line is cut up. NULL: it is
+ * none. */
 char *zn_hierarchy_line(char *line, uint32_t *hierarchy, char **controllers);
 /* The folder of a group, ZN_CGROUP_PATH bytes, "" for the topmost one; NULL: it lies outside of what is mounted. */
 const struct zn_hierarchy *zn_hierarchy_folder(
@@ -6604,16 +6672,18 @@ struct zn_cgroup_memory {
 	uint64_t used, limit, oom_kills;
 };
 bool zn_cgroup_memory(const char *proc_root, uint32_t pid, struct zn_cgroup_memory *to);
-/* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After zn_causes_tick(). */
+/* Looks, for one job at a time whose processes are long in run queues, how long limits kept them there. After
+ * zn_causes_tick(). */
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
 
 /* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
  * daemon starts. ---- */
 
-/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs only. */
+/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs
+ * only. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
-/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of /proc/PID/cgroup
- * ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
+/* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of
+ * /proc/PID/cgroup ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX]);
 /* For zn_arena.job_tree. A process whose parent has ended before is nobody's child any more, and not found. */
 int zn_cgroup_tree(struct zn_arena *a, uint32_t slot, uint32_t tgid);
@@ -6678,7 +6748,8 @@ struct zn_cgroup_name {
 	uint32_t level;
 };
 bool zn_cgroup_name(const char *path, struct zn_cgroup_name *to);
-/* The same of the groups that a process is in. Whose they are is not looked at: a user may call a group what he likes. */
+/* The same of the groups that a process is in. Whose they are is not looked at: a user may call a group what he
+ * likes. */
 bool zn_cgroup_of(const char *proc_root, uint32_t pid, struct zn_cgroup_name *to);
 #endif
 
@@ -6845,8 +6916,8 @@ struct zn_request_series *zn_memory_series(
 /* Records a duration in a process's histogram, as the BPF programs do. False: no histogram was free; it was counted. */
 bool zn_memory_record(
 	struct zn_memory_arena *p, struct zn_proc *proc, enum zn_operation operation, uint64_t ns, uint64_t bytes);
-/* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors and
- * bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
+/* The same of a file operation; the series is made with its first one. NULL: there was no room; it was counted. Errors
+ * and bytes are the caller's to add; what follows them may not be touched, as the histogram may be a coarse one. */
 struct zn_hist *zn_memory_io(struct zn_memory_arena *p, const struct zn_io_key *key, uint64_t ns);
 
 /* ---- sim/sim.c (zn_sim_): --simulate. ---- */
@@ -7057,8 +7128,8 @@ const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r);
 
 /* ---- output/metrics_process.c (zn_metrics_process_): what metrics of processes yield. ---- */
 
-/* The arg of counts, rates, shares and durations is one of these; of nccl an offset in struct zn_hist, of missing one in struct
- * zn_missing. */
+/* The arg of counts, rates, shares and durations is one of these; of nccl an offset in struct zn_hist, of missing one
+ * in struct zn_missing. */
 
 #ifdef ZN_IN_output
 /* A run of counters that differ in one label; a series appears with its first event. */
@@ -7184,7 +7255,8 @@ void zn_metrics_serving_per_request(struct zn_walk *w); /* likewise */
 /* ---- output/metrics_self.c (zn_metrics_self_): what metrics of the daemon itself yield. ---- */
 
 #ifdef ZN_IN_output
-/* The arg of outbound is a bool: messages that wait, or destinations that are down; that of tables too: limits, or entries. */
+/* The arg of outbound is a bool: messages that wait, or destinations that are down; that of tables too: limits, or
+ * entries. */
 zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_kernel, zn_metrics_self_attached,
 	zn_metrics_self_libraries, zn_metrics_self_hang, zn_metrics_self_hits, zn_metrics_self_bias,
 	zn_metrics_self_run, zn_metrics_self_duty, zn_metrics_self_lost, zn_metrics_self_sent, zn_metrics_self_outbound,
@@ -7195,8 +7267,8 @@ zn_metric_rows zn_metrics_self_alerts, zn_metrics_self_build, zn_metrics_self_ke
 
 /* ---- output/metrics.c (zn_metrics_): the table of metrics, the walk over it, and its docs. ---- */
 
-/* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table). Nothing happens for
- * a name that there is none of. The twin histograms are no metrics of their own. */
+/* Calls visit() for every series of the metric of that name (NULL: of all, in the order of the table). Nothing happens
+ * for a name that there is none of. The twin histograms are no metrics of their own. */
 void zn_metrics_walk(
 	const struct zn_state *state, const char *name, void (*visit)(void *to, const struct zn_sample *s), void *to);
 bool zn_metrics_known(const char *name);
@@ -7211,8 +7283,9 @@ void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name); /* what a summar
 void zn_metrics_list(FILE *to);
 void zn_metrics_docs(FILE *to);
 
-/* What may be collected: --series and collect[]. node: of the node and its GPUs. job: of jobs, without details. process: of
- * processes. detail: what no dashboard, alert or rule of this project asks for, zeros, and both forms of durations. */
+/* What may be collected: --series and collect[]. node: of the node and its GPUs. job: of jobs, without details.
+ * process: of processes. detail: what no dashboard, alert or rule of this project asks for, zeros, and both forms of
+ * durations. */
 #define ZN_COLLECTS(X) X(NODE, "node") X(JOB, "job") X(PROCESS, "process") X(DETAIL, "detail")
 enum zn_collect_bit {
 #define X(e, label) ZN_COLLECT_BIT_##e,
@@ -7251,10 +7324,11 @@ void zn_metrics_proto(struct zn_out *o, const struct zn_state *state, uint32_t c
 /* ---- output/otlp.c (zn_otlp_): all metrics for OpenTelemetry. ---- */
 
 #ifdef ZN_IN_output
-/* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and says
- * then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in one turn
- * of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice or not at
- * all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
+/* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and
+ * says then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in
+ * one turn of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice
+ * or not at all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since
+ * 1970. */
 bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_wall_ms, uint32_t *at);
 #endif
 
@@ -7315,12 +7389,12 @@ bool zn_lines_item(struct zn_json *j, const struct zn_state *state, const struct
 
 /* ---- output/why.c (zn_why_item zn_why_json zn_why_job): why a job is slow, as JSON. ---- */
 
-/* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, critical, unknown, starting, idle,
- * loses, warned or runs), lost_percent, progress_age_s, missing_pid, missing_rank, late_pid (null: nobody), causes: [{cause, percent, lost_s, says,
- * next, sure, metric}]} over the last minute, and of the last 15 minutes in steps of 5 s: steps (that are over), step: {gpu, CAUSE:
- * per cent} of the last one (null: not known), bands: a letter and a height from 0 to 8 for each 15 s; with timeline also {step_s,
- * steps, gpu and CAUSE: [per cent of each step]}. i: 0 and up until false; where nothing is written there is none. job: of it
- * alone; empty: of all. */
+/* One entry of why: {job_id (null: the processes of none), processes, says, state (hangs, still, critical, unknown,
+ * starting, idle, loses, warned or runs), lost_percent, progress_age_s, missing_pid, missing_rank, late_pid (null:
+ * nobody), causes: [{cause, percent, lost_s, says, next, sure, metric}]} over the last minute, and of the last 15
+ * minutes in steps of 5 s: steps (that are over), step: {gpu, CAUSE: per cent} of the last one (null: not known),
+ * bands: a letter and a height from 0 to 8 for each 15 s; with timeline also {step_s, steps, gpu and CAUSE: [per cent
+ * of each step]}. i: 0 and up until false; where nothing is written there is none. job: of it alone; empty: of all. */
 bool zn_why_item(struct zn_json *j, const struct zn_state *state, uint32_t i, const char *job, bool timeline);
 void zn_why_json(struct zn_out *o, const struct zn_state *state, const struct zn_filter *filter);
 
@@ -7332,8 +7406,8 @@ const char *zn_why_job_id(
 /* ---- output/rates_json.c (zn_rates_json zn_rates_node_json zn_rates_job_json): rates of kernel counters as JSON. ---- */
 
 #ifdef ZN_IN_output
-/* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such family. A
- * rate is of the last tick; null: there was no whole one, or no launch in it. */
+/* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such
+ * family. A rate is of the last tick; null: there was no whole one, or no launch in it. */
 void zn_rates_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p);
 /* The node's key `gpu_ioctl`: {busy_s, contended_s, contention}, null likewise. */
 void zn_rates_node_json(struct zn_json *j, const struct zn_state *state);
@@ -7364,10 +7438,10 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p);      /* an obje
 
 /* ---- output/io_json.c (zn_io_sum_json): file I/O of a job on a mount as JSON. ---- */
 
-/* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors, p50_us, p99_us
- * (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and of each op its
- * rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes are null, and its OP
- * is null in a report and not there in a snapshot. */
+/* One entry of io: {mount, fstype, read_bytes, write_bytes, mapped_bytes, copied_bytes, ops: {OP: {count, errors,
+ * p50_us, p99_us (null: no duration is known)}}}. Of a snapshot also job_id, read_bytes_per_s, write_bytes_per_s, and
+ * of each op its rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes
+ * are null, and its OP is null in a report and not there in a snapshot. */
 void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struct zn_io_sum *f, bool rates);
 
 /* ---- output/requests_json.c (zn_server_json zn_server_history): servers and their requests, as JSON. ---- */
@@ -7395,7 +7469,8 @@ void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC 
 
 /* ---- output/usage_json.c (zn_use_json): CPU time and memory of a job as JSON. ---- */
 
-/* Into the object of a job: cpu, memory, and pressure where the kernel has accounts of it. Nothing without state->uses. */
+/* Into the object of a job: cpu, memory, and pressure where the kernel has accounts of it. Nothing without
+ * state->uses. */
 void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
 
 /* ---- output/ghosts_json.c (zn_ghosts_json): processes that hold a GPU which is not theirs, and GPUs that no job uses, as JSON. ---- */
@@ -7405,10 +7480,10 @@ void zn_ghosts_json(struct zn_out *o, const struct zn_state *state);
 /* ---- output/job_json.c (zn_job_json zn_jobs_json): a job as an entry of a list. ---- */
 
 void zn_jobs_json(struct zn_out *o, const struct zn_state *state); /* GET /jobs */
-/* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known), account,
- * partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), elapsed_s (by its _ns), processes,
- * processes_gone, launches (without captured ones), nccl_bytes, cpu, memory, pressure (zn_use_json()), gpus: [{gpu_id, allocated,
- * peak_bytes, busy_s, idle_s, quiet_s}]. */
+/* One entry of the snapshot's jobs: job_id, restart, state (zn_job_state_label()), user, uid (null: not known),
+ * account, partition, name, nodes (texts, "" if not said), start_ms, end_ms (null while it runs), elapsed_s (by its
+ * _ns), processes, processes_gone, launches (without captured ones), nccl_bytes, cpu, memory, pressure (zn_use_json()),
+ * gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s, quiet_s}]. */
 void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job);
 
 #ifdef ZN_IN_output
@@ -7691,8 +7766,8 @@ struct zn_buffer {
 
 #ifdef ZN_IN_serve
 /* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
- * from them, if it is older than ZN_HOLD_S and not the newest of a variant: so other connections may end here. NULL, and
- * counted, if there is none. */
+ * from them, if it is older than ZN_HOLD_S and not the newest of a variant: so other connections may end here. NULL,
+ * and counted, if there is none. */
 struct zn_buffer *zn_buffer_get(struct zn_serve *s);
 struct zn_buffer *zn_buffer_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
 void zn_buffer_put(struct zn_buffer *b);
@@ -7713,7 +7788,8 @@ struct zn_listener;
 struct zn_conn_ops {
 	/* Queues the answer to a request; after 101 the state is ZN_CONN_PUSH. */
 	void (*answer)(struct zn_conn *c, const struct zn_http_req *req);
-	/* Queues the answer of an error, whose line is serve->why if that is not empty, after which the connection ends. */
+	/* Queues the answer of an error, whose line is serve->why if that is not empty, after which the connection
+	 * ends. */
 	void (*refuse)(struct zn_conn *c, int status, bool head_only);
 	/* The others are called in state ZN_CONN_PUSH alone. */
 	void (*input)(struct zn_conn *c);                 /* takes all of in */
@@ -7773,7 +7849,8 @@ void zn_conn_advance(struct zn_conn *c); /* sends what is due; may close it */
 /* Takes fd over; beyond a limit the client is told so, and counted. peer: 0 if it is not counted. */
 void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer);
 void zn_conn_tick(struct zn_conn *c, uint64_t now_ns); /* time limits of an open one; may close it */
-/* Sends what the socket takes, and closes, with what the client sent thrown away, but without waiting for more of it. */
+/* Sends what the socket takes, and closes, with what the client sent thrown away, but without waiting for more of
+ * it. */
 void zn_conn_close(struct zn_conn *c);
 void zn_conn_reuse(struct zn_serve *s); /* after a turn of the loop: the slots of those that were closed are free */
 #endif
@@ -7921,7 +7998,8 @@ int zn_control_act(struct zn_control_request *r, size_t len, struct zn_out *answ
 
 struct zn_control;
 /* start and end are root's; a start of anybody else is zn_jobs_describe(). */
-/* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others take. */
+/* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others
+ * take. */
 int zn_control_open(struct zn_control **c, struct zn_loop *loop, const struct zn_state *state, const char *path,
 	char why[ZN_TEXT_MAX]);
 void zn_control_close(struct zn_control *c);
@@ -7941,8 +8019,8 @@ void zn_spool_record(struct zn_writer *writer, const struct zn_job *job);
 void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job);
 
 #ifdef ZN_IN_serve
-/* Reads everything that is there, in the order of its time; before the filter of system calls, state->jobs being open. A
- * folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
+/* Reads everything that is there, in the order of its time; before the filter of system calls, state->jobs being open.
+ * A folder that is missing is no error. owner: whose files are believed. NULL for *s where nothing is to be read. */
 int zn_spool_open(struct zn_spool **s, const struct zn_state *state, const char *folder, uid_t owner);
 void zn_spool_close(struct zn_spool *s);
 void zn_spool_check(struct zn_spool *s); /* takes what came since, if the writer can remove it */
@@ -8081,8 +8159,8 @@ bool zn_term_write(const char *at, size_t len); /* to standard output, all of it
 
 /* ---- cli/status.c (zn_status_): the client verb `zernel status`. ---- */
 
-/* `status [URL] [--token-file FILE]`, argv[0] being "status". Returns the exit status: 0 (the daemon is well), 1 (it is not, or there is
- * none), 2 (usage). */
+/* `status [URL] [--token-file FILE]`, argv[0] being "status". Returns the exit status: 0 (the daemon is well), 1 (it is
+ * not, or there is none), 2 (usage). */
 int zn_status_main(int argc, char **argv);
 
 /* ---- cli/why.c (zn_why_main): what the jobs of a node lose their time to, as plain lines. ---- */
@@ -8277,9 +8355,9 @@ void zn_views_next(struct zn_watch *w);
 
 /* ---- cli/watch.c (zn_watch_main): the client verbs `zernel watch` and `zernel top`. ---- */
 
-/* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch", or "top", which begins with file I/O. Runs until it is told to end and returns the exit status:
- * 0, 1 (no daemon, or no usable answer at first), 2 (usage), 128 + the signal that ended the view. The terminal is as
- * it was. */
+/* `watch [URL] [--token-file FILE] [--once] [--json]`, argv[0] being "watch", or "top", which begins with file I/O.
+ * Runs until it is told to end and returns the exit status: 0, 1 (no daemon, or no usable answer at first), 2 (usage),
+ * 128 + the signal that ended the view. The terminal is as it was. */
 int zn_watch_main(int argc, char **argv);
 
 /* ---- cli/verbs.c (zn_verbs_): the verbs of zernel. ---- */
@@ -8316,7 +8394,8 @@ struct zn_diagnosis {
 	struct zn_sender *sender;
 	struct zn_xids *xids;
 };
-/* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot be had. */
+/* Says family by family what this kernel and machine allow the service; 1 if something that was asked for cannot be
+ * had. */
 int zn_diagnose_node(struct zn_diagnosis *d, const struct zn_service *service);
 int zn_diagnose_probes(
 	struct zn_diagnosis *d); /* says which functions are hooked, and where those of libraries begin */

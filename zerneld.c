@@ -523,8 +523,8 @@ static int control_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
-/* In this order. The writer, the sender and the gauge are processes of their own and have nothing of the rest. Capabilities go
- * with the source's; threads may be started after that. */
+/* In this order. The writer, the sender and the gauge are processes of their own and have nothing of the rest.
+ * Capabilities go with the source's; threads may be started after that. */
 static int (*const modules[])(struct zn_daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
 	sender_open, gauge_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};

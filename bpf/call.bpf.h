@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A hooked call from its entry to its return: the frames of a thread, the duration without the probes' own, and the histogram
- * that it is added to. A part of zernel.bpf.h.
+ * A hooked call from its entry to its return: the frames of a thread, the duration without the probes' own, and the
+ * histogram that it is added to. A part of zernel.bpf.h.
  */
 #ifndef ZN_CALL_BPF_H
 #define ZN_CALL_BPF_H

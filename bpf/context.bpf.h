@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Contexts of CUDA and devices of HIP: which one is current on a thread, which GPU it is of, and what ends with it. A part of
- * gpu_mem.bpf.c.
+ * Contexts of CUDA and devices of HIP: which one is current on a thread, which GPU it is of, and what ends with it. A
+ * part of gpu_mem.bpf.c.
  */
 #ifndef ZN_CONTEXT_BPF_H
 #define ZN_CONTEXT_BPF_H

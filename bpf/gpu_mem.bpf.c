@@ -271,7 +271,8 @@ static __always_inline void vmm_unmap_return(struct zn_call *c)
 		count_unmatched(c->proc);
 }
 
-/* Addresses of pinned memory are a space of their own. HIP gives back memory of both by one function, whichever is called. */
+/* Addresses of pinned memory are a space of their own. HIP gives back memory of both by one function, whichever is
+ * called. */
 static __always_inline struct zn_alloc *freed_find(struct zn_alloc_key *key, __u64 cookie)
 {
 	struct zn_alloc *a;

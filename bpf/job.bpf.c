@@ -338,8 +338,8 @@ __noinline int add_accounted_time(__u64 usage, __u64 stat, __u32 cpu)
 	return 0;
 }
 
-/* Of a group of version 2: what was charged to it and not to the groups below. What the kernel has added up so far would miss
- * the last moments, so each CPU is asked. */
+/* Of a group of version 2: what was charged to it and not to the groups below. What the kernel has added up so far
+ * would miss the last moments, so each CPU is asked. */
 static __always_inline void own_time(struct cgroup *cgrp)
 {
 	__u64 base = bpf_core_field_exists(struct cgroup, rstat_base_cpu)
@@ -533,8 +533,8 @@ int job_fork(struct bpf_raw_tracepoint_args *ctx)
 
 /* ---- what the kernel kills for want of memory ---- */
 
-/* Whose limit was reached. The kernel does this with one lock held, so there is one at a time, and its victims follow on the
- * same thread. */
+/* Whose limit was reached. The kernel does this with one lock held, so there is one at a time, and its victims follow
+ * on the same thread. */
 struct oom_case {
 	__u64 ns;
 	__u64 chosen; /* its task */
@@ -607,7 +607,8 @@ static __always_inline __u32 victim_of(const struct bpf_raw_tracepoint_args *ctx
 	return (__s64)ctx->args[0] < 0 ? (__u32)BPF_CORE_READ(task, tgid) : (__u32)ctx->args[0];
 }
 
-/* The same as a task: where the number alone is told, it is the calling process, or the one that was chosen. NULL: another one. */
+/* The same as a task: where the number alone is told, it is the calling process, or the one that was chosen. NULL:
+ * another one. */
 static __always_inline struct task_struct *victim_task(
 	const struct bpf_raw_tracepoint_args *ctx, const struct oom_case *c, __u32 tgid)
 {
@@ -700,7 +701,8 @@ static __always_inline void fill_memory(struct zn_oom *to, struct oom_case *c, s
 		to->bytes[kind] = c->pages[kind] > 0 ? c->pages[kind] * shared.page_bytes : 0;
 }
 
-/* Where the kernel's function cannot be watched: the nearest group of the thread that wanted memory which has no room for it. */
+/* Where the kernel's function cannot be watched: the nearest group of the thread that wanted memory which has no room
+ * for it. */
 static __always_inline void fill_full_group(struct zn_oom *to)
 {
 	struct cgroup_subsys_state *css = memory_of((void *)bpf_get_current_task());

@@ -540,8 +540,8 @@ static __always_inline void wait_return(struct zn_call *c)
 		zn_record(c->proc, ZN_H_DIST_SYNC, c->ns, 0, false);
 }
 
-/* What is read of the context is read before it is decided what it means: the compiler shall not choose among addresses inside
- * of the context, which the verifier refuses (seen on arm64). */
+/* What is read of the context is read before it is decided what it means: the compiler shall not choose among addresses
+ * inside of the context, which the verifier refuses (seen on arm64). */
 static __always_inline void new_comm_entry(struct zn_frame *f, struct pt_regs *ctx, __u32 shape)
 {
 	__u64 rank = ZN_INIT_RANK_RANK(ctx), id = ZN_STACK_STRUCT(ctx), third = ZN_ARG3(ctx), fifth = ZN_ARG5(ctx);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the engines of a service do, divided among the requests in flight: see struct zn_serving. A part of requests.bpf.c. A
- * begin or an end of a request reads what each engine has done; nothing is done for an event, but that a long answer brings the
- * clock up to date a few times a second.
+ * What the engines of a service do, divided among the requests in flight: see struct zn_serving. A part of
+ * requests.bpf.c. A begin or an end of a request reads what each engine has done; nothing is done for an event, but
+ * that a long answer brings the clock up to date a few times a second.
  */
 #ifndef ZN_SERVICE_BPF_H
 #define ZN_SERVICE_BPF_H
@@ -75,8 +75,8 @@ static __always_inline void counters_read(struct zn_serving *s, const struct zn_
 		s->seen[ZN_WORK_STALL + i] = p->count[ZN_C_STALL_CPU + i];
 }
 
-/* What an engine has done since it was seen last. A wait whose cause comes out at its end is not of longer ago than that. Not
- * static: verified once. */
+/* What an engine has done since it was seen last. A wait whose cause comes out at its end is not of longer ago than
+ * that. Not static: verified once. */
 __noinline int engine_read(struct zn_serving *s, __u32 i, __u64 now)
 {
 	__u32 row, threads;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sleeps of threads that launch, and of workers of data loaders, by their stack of Python functions. It is walked when the thread
- * leaves its CPU (stacks.bpf.c), as later its memory is not at hand; the time is added when it runs again and the cause is known.
- * Until then the thread holds the slot of its stack. One in so many is walked, but each where the last one was long.
+ * Sleeps of threads that launch, and of workers of data loaders, by their stack of Python functions. It is walked when
+ * the thread leaves its CPU (stacks.bpf.c), as later its memory is not at hand; the time is added when it runs again
+ * and the cause is known. Until then the thread holds the slot of its stack. One in so many is walked, but each where
+ * the last one was long.
  */
 #ifndef ZN_SLEEP_BPF_H
 #define ZN_SLEEP_BPF_H
@@ -72,8 +73,8 @@ static __always_inline void sleep_add(struct zn_python *py, const struct zn_sche
 		zn_sum_add(s->leaf, leaf, weight, ns);
 }
 
-/* It runs again. It slept until ready, and waited for a CPU from then on. inside: in a hooked call, whose time is counted as
- * that. */
+/* It runs again. It slept until ready, and waited for a CPU from then on. inside: in a hooked call, whose time is
+ * counted as that. */
 static __always_inline void zn_sleep_end(struct zn_sched_entry *r, const struct zn_proc *p, struct task_struct *task,
 	bool inside, __u64 ready, __u64 now)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the return programs of libraries' functions do for the stacks of Python: they hand some of their calls to the walker,
- * stacks.bpf.c, by a tail call, which is the last thing that they do. The call's frame, which was just closed, carries what the
- * walker needs.
+ * What the return programs of libraries' functions do for the stacks of Python: they hand some of their calls to the
+ * walker, stacks.bpf.c, by a tail call, which is the last thing that they do. The call's frame, which was just closed,
+ * carries what the walker needs.
  */
 #ifndef ZN_STACK_BPF_H
 #define ZN_STACK_BPF_H

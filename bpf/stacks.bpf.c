@@ -113,7 +113,8 @@ static __always_inline bool frame_of(struct zn_python *py, __u64 state, __u64 *f
 	return bpf_probe_read_user(frame, sizeof(*frame), (const void *)(*frame + py->cframe_at)) == 0;
 }
 
-/* A thread without Python works for whoever sleeps in Python until it is done: the process's first thread, if that is asleep. */
+/* A thread without Python works for whoever sleeps in Python until it is done: the process's first thread, if that is
+ * asleep. */
 static __always_inline __u64 main_frame(struct zn_python *py, struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
@@ -335,8 +336,8 @@ int stacks_walk(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Behind sched_switch of sched.bpf.c: the calling thread is about to leave its CPU, and its memory is still there. The run
- * queue's lock is held: nothing here takes another one, and the daemon is not woken. */
+/* Behind sched_switch of sched.bpf.c: the calling thread is about to leave its CPU, and its memory is still there. The
+ * run queue's lock is held: nothing here takes another one, and the daemon is not woken. */
 SEC("tp_btf/sched_switch")
 int stacks_sleep(__u64 *ctx)
 {

@@ -288,9 +288,9 @@ static __noinline struct zn_thread *zn_thread_replace(struct zn_thread *t, __u32
 }
 
 /*
- * A number that a thread has for as long as it lives, and no other one beside it: where its registers lie, on its kernel
- * stack. To have it costs nothing, while the kernel takes some 10 ns to tell the id of a thread. The next thread may
- * have the same stack, so it says which thread is meant only where a call returns whose entry was seen: that has
+ * A number that a thread has for as long as it lives, and no other one beside it: where its registers lie, on its
+ * kernel stack. To have it costs nothing, while the kernel takes some 10 ns to tell the id of a thread. The next thread
+ * may have the same stack, so it says which thread is meant only where a call returns whose entry was seen: that has
  * written it down, and knew the id.
  */
 static __always_inline __u64 zn_stack_of(struct pt_regs *ctx)
@@ -304,8 +304,8 @@ static __always_inline __u64 zn_stack_of(struct pt_regs *ctx)
 #define ZN_STACK_BITS       14 /* of an address within a kernel stack */
 #define ZN_STACK_AT(number) ((number) >> ZN_STACK_BITS & (ZN_THREAD_CACHE - 1))
 
-/* Of two threads whose stacks are at one place of the table, the one that comes first loses it; then its id says who it is.
- * So it is with a thread that is not in the cache, too. */
+/* Of two threads whose stacks are at one place of the table, the one that comes first loses it; then its id says who it
+ * is. So it is with a thread that is not in the cache, too. */
 static __noinline int zn_stack_note(struct zn_thread *t, __u32 tid, __u64 number)
 {
 	if (!t || t->tid != tid)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * alert_source.h: what alert rules need from the table of metrics, for tests that do not link it: types by the form of a
- * name, and one metric, the use of GPU memory.
+ * alert_source.h: what alert rules need from the table of metrics, for tests that do not link it: types by the form of
+ * a name, and one metric, the use of GPU memory.
  */
 #ifndef ALERT_SOURCE_H
 #define ALERT_SOURCE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * clock.h: in place of log.c, for tests whose clock is their own: clock_ns is the monotonic one, BOOT_MS (0 unless it is
- * defined before) the wall clock when that began. Nothing is logged.
+ * clock.h: in place of log.c, for tests whose clock is their own: clock_ns is the monotonic one, BOOT_MS (0 unless it
+ * is defined before) the wall clock when that began. Nothing is logged.
  */
 #ifndef CLOCK_H
 #define CLOCK_H

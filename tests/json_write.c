@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * json_write.c: writes what tests/json_strict.py asks for, one JSON value a line. A question is a byte that says what it
- * is, the length of the rest in four bytes, and the rest: s raw bytes, d a double, u an integer.
+ * json_write.c: writes what tests/json_strict.py asks for, one JSON value a line. A question is a byte that says what
+ * it is, the length of the rest in four bytes, and the rest: s raw bytes, d a double, u an integer.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* no_libraries.h: in place of probe/find.c and libraries.c: a daemon that has hooked no library, or one that it shows. */
+/* no_libraries.h: in place of probe/find.c and libraries.c: a daemon that has hooked no library, or one that it
+ * shows. */
 #ifndef NO_LIBRARIES_H
 #define NO_LIBRARIES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* ws_echo.c: `ws_echo [-m MAX] PORT` sends the messages of WebSocket clients on 127.0.0.1 back, through the daemon's
- * ws.c, http.c and loop.c, so that conformance suites can run on them. MAX: bytes of the largest message. Port 0 is any;
- * the port is printed. Each client has a process, which holds a message whole and sends it before it reads on. */
+ * ws.c, http.c and loop.c, so that conformance suites can run on them. MAX: bytes of the largest message. Port 0 is
+ * any; the port is printed. Each client has a process, which holds a message whole and sends it before it reads on. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

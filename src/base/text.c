@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * text.c: bounded text output, the UTF-8 automaton (RFC 3629), and slices of text that somebody else's bytes are cut into.
+ * text.c: bounded text output, the UTF-8 automaton (RFC 3629), and slices of text that somebody else's bytes are cut
+ * into.
  */
 #include <fenv.h>
 #include <math.h>
@@ -156,9 +157,9 @@ static bool put_double(char text[32], double v, int digits, bool up)
 	return strtod(text, NULL) == v;
 }
 
-/* Fifteen digits tell normal doubles from any decimal that short, and %g leaves out zeros at the end, so there is no need
- * to try fewer; subnormal ones have less. The doubles below a power of two lie closer than those above it: the nearest
- * decimal may then read as the neighbour below, where the next one up would do. */
+/* Fifteen digits tell normal doubles from any decimal that short, and %g leaves out zeros at the end, so there is no
+ * need to try fewer; subnormal ones have less. The doubles below a power of two lie closer than those above it: the
+ * nearest decimal may then read as the neighbour below, where the next one up would do. */
 void zn_out_double(struct zn_out *o, double v)
 {
 	char text[32], whole[32];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* flame.c: `zernel flame`, which lines of Python make the GPU's libraries work or wait, in words; or for other tools. */
+/* flame.c: `zernel flame`, which lines of Python make the GPU's libraries work or wait, in words; or for other
+ * tools. */
 #include "zernel.h"
 
 #include <limits.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* ghosts.c: `zernel ghosts`: processes that hold a GPU which is not theirs, as plain lines, and an exit status for epilogs. */
+/* ghosts.c: `zernel ghosts`: processes that hold a GPU which is not theirs, as plain lines, and an exit status for
+ * epilogs. */
 #include "zernel.h"
 #include <limits.h>
 #include <stdlib.h>

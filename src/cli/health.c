@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * health.c: `zernel health`: one line and an exit status on whether a node should get jobs, for checks of node health. A node is
- * faulty by the alerts that fire and are about it and not about a program.
+ * health.c: `zernel health`: one line and an exit status on whether a node should get jobs, for checks of node health.
+ * A node is faulty by the alerts that fire and are about it and not about a program.
  */
 #include "zernel.h"
 #include <limits.h>

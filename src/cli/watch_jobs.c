@@ -79,8 +79,8 @@ static void write_state(struct zn_str job, char *to, size_t cap)
 		more, zn_path_text(job, "says", says, sizeof(says)));
 }
 
-/* In up to so many lines, the first of them as it is and the others set in; how many it took. The last one is cut, and has the
- * labels where there is room. */
+/* In up to so many lines, the first of them as it is and the others set in; how many it took. The last one is cut, and
+ * has the labels where there is room. */
 static int put_lines(
 	struct zn_term *t, enum zn_style style, const char *text, int indent, int most, struct zn_str labels)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* announce.c: what the log says once the daemon runs, as a start that fails is one line: what is absent and why, and where it listens. */
+/* announce.c: what the log says once the daemon runs, as a start that fails is one line: what is absent and why, and
+ * where it listens. */
 #include "zernel.h"
 
 static void log_kernel_family(const struct zn_options *o, const struct zn_kernel *k, enum zn_family f)

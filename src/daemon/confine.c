@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* confine.c: all that the loop reads once it runs; the finder, which reads the files of all processes, has its own thread. */
+/* confine.c: all that the loop reads once it runs; the finder, which reads the files of all processes, has its own
+ * thread. */
 #include <errno.h>
 #include <string.h>
 

@@ -197,7 +197,8 @@ struct listener {
 	bool there[2];
 };
 
-/* "   0: 0100007F:6D7C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 ...". False: those that listen are over. */
+/* " 0: 0100007F:6D7C 00000000:0000 0A 00000000:00000000 00:00000000 00000000 1000 ...". False: those that listen are
+ * over. */
 static bool note_socket(struct listener *l, char *line)
 {
 	char *save = NULL, *field[8] = {NULL};

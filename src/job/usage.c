@@ -110,7 +110,8 @@ uint32_t zn_use_cpus(const char *list)
 	return *list && *list != '\n' ? 0 : (uint32_t)count;
 }
 
-/* SLURM_JOB_CPUS_PER_NODE is "8" or "8(x2)" where all nodes have the same; which of "8(x2),4" is this node's is not said. */
+/* SLURM_JOB_CPUS_PER_NODE is "8" or "8(x2)" where all nodes have the same; which of "8(x2),4" is this node's is not
+ * said. */
 uint32_t zn_use_told_cpus(const char *told)
 {
 	char *end;

@@ -294,7 +294,8 @@ struct zn_baselines {
 	struct process process[ZN_PROCS_MAX];
 };
 
-/* Sums of a group's buckets into now; how many calls there are in all. One histogram is the rule, and is only copied. */
+/* Sums of a group's buckets into now; how many calls there are in all. One histogram is the rule, and is only
+ * copied. */
 static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t group)
 {
 	uint64_t calls = 0;

@@ -133,8 +133,8 @@ static uint32_t percent_of(uint64_t part, uint64_t all)
 	return all ? (uint32_t)((part * 100 + all / 2) / all) : 0;
 }
 
-/* What the late rank does for longer than the others of its job: its time in other waits is what they wait for. Waits for its GPU
- * are asked last, as the others, who wait for it, have less of their time left for theirs. */
+/* What the late rank does for longer than the others of its job: its time in other waits is what they wait for. Waits
+ * for its GPU are asked last, as the others, who wait for it, have less of their time left for theirs. */
 static void compare_late(struct zn_cause_numbers *n, const struct zn_cause_group *g, const struct zn_cause_row *late)
 {
 	static const enum zn_stall asked[] = {
@@ -168,9 +168,9 @@ static void note_late(struct tick *t, uint32_t pid, uint32_t rank, const struct 
 		compare_late(n, t->group, row);
 }
 
-/* Collectives wait on the GPU, so that a wait for the GPU may be one for a rank: where one issues later than the others, and waits
- * less for its own GPU. By that much, and for no longer than it was late. A host that runs ahead of its GPU is late at no cost, and
- * waits for it as the others do. */
+/* Collectives wait on the GPU, so that a wait for the GPU may be one for a rank: where one issues later than the
+ * others, and waits less for its own GPU. By that much, and for no longer than it was late. A host that runs ahead of
+ * its GPU is late at no cost, and waits for it as the others do. */
 static void lose_gpu_to_late(struct tick *t)
 {
 	const struct zn_cause_row *own = &t->c->row[t->row], *late;
@@ -277,8 +277,8 @@ static bool lose_to_stop(struct tick *t)
 	return true;
 }
 
-/* What explains all of its waits: a rank that does not come, that it is stopped itself, or a rank of another node. True: it
- * does. */
+/* What explains all of its waits: a rank that does not come, that it is stopped itself, or a rank of another node.
+ * True: it does. */
 static bool lose_to_hangs(struct tick *t)
 {
 	const struct zn_ranks *k = t->c->ranks;

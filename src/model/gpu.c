@@ -362,8 +362,9 @@ static int gpu_by_id(struct zn_gpus *g, const char *id)
 	return gpu ? (int)(gpu - g->gpu) : -1;
 }
 
-/* Whether a process's ordinals are HIP's: on a node with GPUs of both vendors by whose functions it calls. As long as that is not
- * known, or both are, who has one of NVIDIA's GPUs open uses CUDA. given: with --gpu-majors one device is taken for both. */
+/* Whether a process's ordinals are HIP's: on a node with GPUs of both vendors by whose functions it calls. As long as
+ * that is not known, or both are, who has one of NVIDIA's GPUs open uses CUDA. given: with --gpu-majors one device is
+ * taken for both. */
 static bool uses_amd(const struct zn_gpus *g, const struct zn_process_info *f)
 {
 	bool given = f->render_count && f->render_count == f->minor_count && f->renders[0] == f->minors[0];

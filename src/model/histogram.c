@@ -64,7 +64,8 @@ uint64_t zn_hist_count(const struct zn_hist *h)
 	return powers_sum(h, powers);
 }
 
-/* The nearest-rank definition: the bucket of the smallest recorded duration with at least q per mille at or below it. */
+/* The nearest-rank definition: the bucket of the smallest recorded duration with at least q per mille at or below
+ * it. */
 static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
 {
 	uint64_t rank = (uint64_t)(((__uint128_t)count * q + 999) / 1000), seen = 0;

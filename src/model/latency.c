@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * latency.c: requests of servers in the steps of history.c: what each route answered in the last half minute to a minute, and how
- * fast each server was in each step of the last 15 minutes. Both are differences of two readings of the same histograms, so that
- * quantiles are those of that time alone.
+ * latency.c: requests of servers in the steps of history.c: what each route answered in the last half minute to a
+ * minute, and how fast each server was in each step of the last 15 minutes. Both are differences of two readings of the
+ * same histograms, so that quantiles are those of that time alone.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -138,8 +138,8 @@ static void count_done(
 	}
 }
 
-/* What is usual for a server, by baseline.c: below 1 ms differences count, above it ratios; the least spread is 10 %, as p99 of a
- * step is of few requests. */
+/* What is usual for a server, by baseline.c: below 1 ms differences count, above it ratios; the least spread is 10 %,
+ * as p99 of a step is of few requests. */
 static const struct {
 	const char *name;
 	enum zn_request_duration of;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * requests.c: the servers whose requests are counted, from when they are found until they end. What is counted of them is in
- * the arena, where bpf/requests.bpf.c writes it.
+ * requests.c: the servers whose requests are counted, from when they are found until they end. What is counted of them
+ * is in the arena, where bpf/requests.bpf.c writes it.
  */
 #include <string.h>
 

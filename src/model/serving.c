@@ -266,7 +266,8 @@ static void take_mark(const struct zn_serving *s, struct zn_serving_view *view, 
 	view->marks++;
 }
 
-/* Over the last minute: what was done by how many requests ended. Their own length does not matter if the time is much longer. */
+/* Over the last minute: what was done by how many requests ended. Their own length does not matter if the time is much
+ * longer. */
 static void divide_work(const struct zn_serving *s, struct zn_serving_view *view, uint64_t now_ns)
 {
 	uint32_t count = view->marks < ZN_SERVING_MARKS ? view->marks : ZN_SERVING_MARKS;

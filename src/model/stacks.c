@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * stacks.c: what calls did, by the stack of functions and lines that made them: a tree for each process, sums at its nodes, and
- * what was added in the last minutes. The walker's thread adds, the loop reads, both under one lock, which is held for no longer
- * than memory takes. Tables are fixed; each owner has his share of them (quota.c). What a process that has ended left is dropped
- * once room is needed.
+ * stacks.c: what calls did, by the stack of functions and lines that made them: a tree for each process, sums at its
+ * nodes, and what was added in the last minutes. The walker's thread adds, the loop reads, both under one lock, which
+ * is held for no longer than memory takes. Tables are fixed; each owner has his share of them (quota.c). What a process
+ * that has ended left is dropped once room is needed.
  */
 #include "zernel.h"
 #include <errno.h>

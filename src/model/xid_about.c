@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * xid_about.c: what NVIDIA's numbers of errors mean, how bad they are, and what to do: one table. NVIDIA's list of XIDs is
- * the authority; a number that is not here is one of which nothing is said.
+ * xid_about.c: what NVIDIA's numbers of errors mean, how bad they are, and what to do: one table. NVIDIA's list of XIDs
+ * is the authority; a number that is not here is one of which nothing is said.
  */
 #include "zernel.h"
 

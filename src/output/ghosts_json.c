@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ghosts_json.c: GET /ghosts: processes that hold a GPU which is not theirs, and the GPUs of running jobs that nobody uses.
+ * ghosts_json.c: GET /ghosts: processes that hold a GPU which is not theirs, and the GPUs of running jobs that nobody
+ * uses.
  */
 #include "zernel.h"
 

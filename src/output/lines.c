@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * lines.c: GET /stacks, and a row of GET /why: for each cause the lines of programs that have most of it. The line of a stack is
- * that of its innermost function which is the program's own, not of a library; what it called there is told with it.
+ * lines.c: GET /stacks, and a row of GET /why: for each cause the lines of programs that have most of it. The line of a
+ * stack is that of its innermost function which is the program's own, not of a library; what it called there is told
+ * with it.
  */
 #include <string.h>
 

@@ -8,7 +8,8 @@
 #include "zernel.h"
 
 /* Type, twin and collect of struct zn_metric. What a metric is of, its labels say: a process if one of them is `pid` or
- * `service`, a job if one is `job_id` or `comm`, else the node. Those with another word before their type are of that. */
+ * `service`, a job if one is `job_id` or `comm`, else the node. Those with another word before their type are of
+ * that. */
 #define COUNTER          ZN_METRIC_COUNTER, false, 0
 #define GAUGE            ZN_METRIC_GAUGE, false, 0
 #define INFO             ZN_METRIC_INFO, false, 0

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* metrics_hardware.c: what metrics of the GPUs' own state, and of the node's energy, yield. What no source tells has no series. */
+/* metrics_hardware.c: what metrics of the GPUs' own state, and of the node's energy, yield. What no source tells has no
+ * series. */
 #include "zernel.h"
 
 static void device_series(struct zn_walk *w, const struct zn_device *d)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * pprof.c: what calls did by stack, as a profile that `go tool pprof` and the like read
- * (https://github.com/google/pprof/blob/main/proto/profile.proto), and as folded lines for flame graphs. A sample is a stack and
- * a cause; it has a value for each cause's calls and for their time or bytes, and only those of its own are not 0.
+ * (https://github.com/google/pprof/blob/main/proto/profile.proto), and as folded lines for flame graphs. A sample is a
+ * stack and a cause; it has a value for each cause's calls and for their time or bytes, and only those of its own are
+ * not 0.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * speedscope.c: what calls did by stack, in the file format of speedscope
- * (https://www.speedscope.app/file-format-schema.json): a profile for each cause, over frames that all share. A frame is a
- * function at a line.
+ * (https://www.speedscope.app/file-format-schema.json): a profile for each cause, over frames that all share. A frame
+ * is a function at a line.
  */
 #include "zernel.h"
 

@@ -24,8 +24,8 @@ void zn_stalls_seconds(struct zn_json *j, const uint64_t ns[ZN_STALL_COUNT])
 			zn_json_key_scaled(j, zn_stall_label(s), ns[s], NS);
 }
 
-/* Whom it waits for, so that nobody takes that for a wait for its GPU: the rank of this node that does not come, or, with all others
- * of this node, one that is not known. */
+/* Whom it waits for, so that nobody takes that for a wait for its GPU: the rank of this node that does not come, or,
+ * with all others of this node, one that is not known. */
 static void put_waits(struct zn_json *j, const struct zn_stalls_summary *f)
 {
 	if (f->waits_for)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * usage_json.c: CPU time and memory of a job as JSON, and who was killed for want of it, of an entry of the list of jobs and of
- * its report. What is not known is null.
+ * usage_json.c: CPU time and memory of a job as JSON, and who was killed for want of it, of an entry of the list of
+ * jobs and of its report. What is not known is null.
  */
 #include "zernel.h"
 

@@ -285,7 +285,8 @@ static bool ras_names(const struct zn_suspicion *s)
 	return names;
 }
 
-/* That all ranks of this node wait is a hang if somebody is known to be missing elsewhere; one long kernel looks the same. */
+/* That all ranks of this node wait is a hang if somebody is known to be missing elsewhere; one long kernel looks the
+ * same. */
 static const char *state_of_still(enum zn_cause cause, const struct zn_suspicion *s)
 {
 	if (cause == ZN_CAUSE_STOPPED)

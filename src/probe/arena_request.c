@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Servers and their requests in the BPF maps: which processes are watched, and what of them is given back. A connection over a
- * Unix socket has no end that the kernel tells of, so those that stand still are looked after here.
+ * Servers and their requests in the BPF maps: which processes are watched, and what of them is given back. A connection
+ * over a Unix socket has no end that the kernel tells of, so those that stand still are looked after here.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>

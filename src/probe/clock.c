@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * clock.c: a clock for each thread of a process, that runs while the thread is on a CPU; by it stacks are walked (stacks.bpf.c).
- * It is an event of the thread, not of the CPU: processes without one pay nothing, and idle CPUs sleep on. The kernel gives one
- * to each thread that such a thread makes, and takes them away when the process starts another program or the daemon ends.
+ * clock.c: a clock for each thread of a process, that runs while the thread is on a CPU; by it stacks are walked
+ * (stacks.bpf.c). It is an event of the thread, not of the CPU: processes without one pay nothing, and idle CPUs sleep
+ * on. The kernel gives one to each thread that such a thread makes, and takes them away when the process starts another
+ * program or the daemon ends.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -15,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A clock adds some 1 to 2 us to each switch of its threads. A process that switches more often in a second has none, from 3 s
- * of that on until 10 s of half as much. */
+/* A clock adds some 1 to 2 us to each switch of its threads. A process that switches more often in a second has none,
+ * from 3 s of that on until 10 s of half as much. */
 #define SWITCHES_MOST 3000
 #define BUSY_S        3
 #define CALM_S        10

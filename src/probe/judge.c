@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * judge.c: whether probes may be put on a file now, or taken away. The kernel waits meanwhile for each process that maps
- * the file, and fork() of the whole node waits with it: a file is left alone while one of them could hold that up. Files
- * that users can change are refused by kind; what their processes do is seen by looking at them.
+ * judge.c: whether probes may be put on a file now, or taken away. The kernel waits meanwhile for each process that
+ * maps the file, and fork() of the whole node waits with it: a file is left alone while one of them could hold that up.
+ * Files that users can change are refused by kind; what their processes do is seen by looking at them.
  */
 #include "zernel.h"
 #include <errno.h>

@@ -527,7 +527,8 @@ static void *methods_open_beside(void *arg)
 	return NULL;
 }
 
-/* Families whose programs take the verifier long, and share nothing with those of others: each has a thread of its own. */
+/* Families whose programs take the verifier long, and share nothing with those of others: each has a thread of its
+ * own. */
 static void methods_open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method wanted)
 {
 	static const enum zn_family alone[] = {ZN_FAM_SCHED, ZN_FAM_REQUESTS};

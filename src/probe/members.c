@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * members.c: which servers and which processes that use a GPU are one service. A server belongs to the outermost server above it; one
- * on a Unix socket, to that whose connections it has. A process that uses a GPU belongs to the service of the server that it is; else of
- * the nearest one above it, or at the other end of a Unix socket, or below it; else of the only one of its job or container, or of its
- * session. What is not clear is not joined.
+ * members.c: which servers and which processes that use a GPU are one service. A server belongs to the outermost server
+ * above it; one on a Unix socket, to that whose connections it has. A process that uses a GPU belongs to the service of
+ * the server that it is; else of the nearest one above it, or at the other end of a Unix socket, or below it; else of
+ * the only one of its job or container, or of its session. What is not clear is not joined.
  */
 #include "zernel.h"
 #include <string.h>
@@ -38,7 +38,8 @@ static uint32_t nearest_above(const struct zn_services *s, const struct zn_servi
 	return NONE;
 }
 
-/* A server of the same owner at the other end of a Unix socket of this process: others connect to whom they like. tcp: only one that is reached over TCP. */
+/* A server of the same owner at the other end of a Unix socket of this process: others connect to whom they like. tcp:
+ * only one that is reached over TCP. */
 static uint32_t over_socket(const struct zn_services *s, const struct zn_service_member *m, bool tcp)
 {
 	for (uint32_t i = 0; i < s->edge_count; i++) {

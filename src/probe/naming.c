@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * naming.c: asks a process of its own (worker/reader.c) for the Python of a process, and for the functions and lines of a stack. A
- * process that holds up whoever reads its memory holds up that one alone, and for no longer than its time limit; then nothing is
- * read of its owner for a while, each time for longer, so that one user's processes do not take the time of the others'.
+ * naming.c: asks a process of its own (worker/reader.c) for the Python of a process, and for the functions and lines of
+ * a stack. A process that holds up whoever reads its memory holds up that one alone, and for no longer than its time
+ * limit; then nothing is read of its owner for a while, each time for longer, so that one user's processes do not take
+ * the time of the others'.
  */
 #include "zernel.h"
 #include <errno.h>

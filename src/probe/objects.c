@@ -321,8 +321,8 @@ static bool is_wanted(struct zn_probe *p, uint64_t families, enum zn_family f)
 	return false;
 }
 
-/* Beside one another, as nearly all of the time is the kernel's verifier, which takes one processor for each object. The
- * kernel's types have been read by then (zn_object_load_base()), and nobody changes them. */
+/* Beside one another, as nearly all of the time is the kernel's verifier, which takes one processor for each object.
+ * The kernel's types have been read by then (zn_object_load_base()), and nobody changes them. */
 void zn_object_load_families(struct zn_probe *p, uint64_t families)
 {
 	struct loading l[ZN_FAMILY_COUNT];
@@ -341,8 +341,8 @@ void zn_object_load_families(struct zn_probe *p, uint64_t families)
 			pthread_join(l[i].thread, NULL);
 }
 
-/* Programs find the walker of their kind in a table, for the kernel lets no other one follow them. The clock's is attached to
- * each thread by itself (clock.c). */
+/* Programs find the walker of their kind in a table, for the kernel lets no other one follow them. The clock's is
+ * attached to each thread by itself (clock.c). */
 static const struct {
 	const char *program;
 	enum zn_map table; /* ZN_MAP_COUNT: none */

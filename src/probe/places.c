@@ -21,8 +21,8 @@ static bool is_older(const struct zn_sleep_place *x, const struct zn_sleep_place
 	return !than || x->asked_ns < than->asked_ns;
 }
 
-/* A user has one more as long as he holds fewer than are free; else his own oldest one makes room. So who has many processes
- * that sleep hides nobody else's. */
+/* A user has one more as long as he holds fewer than are free; else his own oldest one makes room. So who has many
+ * processes that sleep hides nobody else's. */
 static struct zn_sleep_place *place_of(struct zn_places *s, uint32_t pid, uint32_t user, uint64_t now_ns)
 {
 	struct zn_sleep_place *room = NULL, *own = NULL;

@@ -62,8 +62,8 @@ static int refuse_open(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *wh
 	return err;
 }
 
-/* Where the kernel's table of its CPUs' variables is, of which job.bpf.c adds up what control groups used. 0: it needs none, as
- * from kernel 5.19 on, or it is not told. */
+/* Where the kernel's table of its CPUs' variables is, of which job.bpf.c adds up what control groups used. 0: it needs
+ * none, as from kernel 5.19 on, or it is not told. */
 static uint64_t per_cpu_offset(void)
 {
 	char text[512];

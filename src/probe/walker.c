@@ -199,7 +199,8 @@ static void process_begin(struct zn_walker *w, struct process *p, uint32_t id, u
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* The loop maps a row before it uses it; a process that is so new that it did not yet is looked at in the next round. */
+/* The loop maps a row before it uses it; a process that is so new that it did not yet is looked at in the next
+ * round. */
 static void rows_look(struct zn_walker *w, uint64_t now_ns)
 {
 	struct zn_arena *a = &w->probe->arena;
@@ -367,8 +368,8 @@ static void frame_add(struct zn_walker *w, struct process *p, uint32_t i, uint32
 	node_add(w, p, function, f.line, node);
 }
 
-/* Whether a stack's memory is still that of the process, or of a worker of it. Then it is that while it is read, as the number of
- * a process that ends meanwhile is not given to another one at once. */
+/* Whether a stack's memory is still that of the process, or of a worker of it. Then it is that while it is read, as the
+ * number of a process that ends meanwhile is not given to another one at once. */
 static bool memory_is_of(const struct zn_walker *w, const struct process *p, uint32_t row, uint32_t pid)
 {
 	struct zn_loader_worker worker;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * flames.c: the Python stacks of the simulated ranks, as the walker would add them: a training loop whose forward and backward
- * passes launch work, which waits for its GPU twice a step, and for the other ranks.
+ * flames.c: the Python stacks of the simulated ranks, as the walker would add them: a training loop whose forward and
+ * backward passes launch work, which waits for its GPU twice a step, and for the other ranks.
  */
 #include "zernel.h"
 

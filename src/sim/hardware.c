@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hardware.c: the state of the simulated GPUs and the energy of their node, as a dcgm-exporter and /sys would tell it. In the
- * scenario "throttled" a GPU gets too hot; in "link" it has lost lanes, and its memory an error a minute; in "sysfs-hang" the
- * kernel does not answer for one.
+ * hardware.c: the state of the simulated GPUs and the energy of their node, as a dcgm-exporter and /sys would tell it.
+ * In the scenario "throttled" a GPU gets too hot; in "link" it has lost lanes, and its memory an error a minute; in
+ * "sysfs-hang" the kernel does not answer for one.
  */
 #include <string.h>
 

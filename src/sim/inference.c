@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * inference.c: inference servers of the simulated node, and their requests, in one scenario: a front end that streams answers, and a
- * server in one process. In the second half of a cycle the front end is busy: requests lie unread, and some fail.
+ * inference.c: inference servers of the simulated node, and their requests, in one scenario: a front end that streams
+ * answers, and a server in one process. In the second half of a cycle the front end is busy: requests lie unread, and
+ * some fail.
  */
 #include "zernel.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kernel.c: what the kernel sees of a simulated rank, from random numbers of its own: system calls and short sleeps at each
- * launch, the GPU's driver at some, and gradients to other nodes now and then.
+ * kernel.c: what the kernel sees of a simulated rank, from random numbers of its own: system calls and short sleeps at
+ * each launch, the GPU's driver at some, and gradients to other nodes now and then.
  */
 #include "zernel.h"
 

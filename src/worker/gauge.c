@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * gauge.c: a process of its own that reads /sys. A driver that hangs keeps whoever reads its files, for good and beyond
- * any signal, so the daemon does not read them itself: it looks at what this process wrote into memory that both see, and
- * sees there for how long a file has not been answered. It may read files below one folder, and nothing else.
+ * any signal, so the daemon does not read them itself: it looks at what this process wrote into memory that both see,
+ * and sees there for how long a file has not been answered. It may read files below one folder, and nothing else.
  */
 #include <errno.h>
 #include <fcntl.h>

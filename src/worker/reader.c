@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reader.c: a process that reads what users' processes may hold up for as long as they like: their memory, where a page of it is
- * a file of a user's own file system or comes from userfaultfd(2). It answers one request at a time, in memory that both sides
- * see, and has a time limit: the kernel's alarm ends it, and the process that watches it starts the next one. That one keeps to
- * nothing but this, for the daemon itself can start no process and end none.
+ * reader.c: a process that reads what users' processes may hold up for as long as they like: their memory, where a page
+ * of it is a file of a user's own file system or comes from userfaultfd(2). It answers one request at a time, in memory
+ * that both sides see, and has a time limit: the kernel's alarm ends it, and the process that watches it starts the
+ * next one. That one keeps to nothing but this, for the daemon itself can start no process and end none.
  */
 #include <errno.h>
 #include <signal.h>
@@ -146,8 +146,8 @@ static uint64_t reads_since(const struct zn_reader *r)
 	return __atomic_load_n(&((const struct shared *)r->shared)->since_ns, __ATOMIC_ACQUIRE);
 }
 
-/* Answers of a request that was given up come late, and are passed over. One that was begun, is not at work any more, and has no
- * answer, has cost the reader its life. */
+/* Answers of a request that was given up come late, and are passed over. One that was begun, is not at work any more,
+ * and has no answer, has cost the reader its life. */
 int zn_reader_ask(struct zn_reader *r)
 {
 	uint64_t begin_ns = zn_now_ns(), end_ns = begin_ns + (2ULL * LIMIT_MS + 1000) * ZN_NS_PER_MS;

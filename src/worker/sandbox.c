@@ -498,8 +498,8 @@ int zn_sandbox_loop(struct zn_sandbox_folders *f)
 
 /* ---- the processes beside the daemon ---- */
 
-/* No capability but for one, or -1, and where the kernel has Landlock no more than is said. Elsewhere the list of system
- * calls must do. */
+/* No capability but for one, or -1, and where the kernel has Landlock no more than is said. Elsewhere the list of
+ * system calls must do. */
 static int begin_child(const struct confinement *c, int capability)
 {
 	struct __user_cap_data_struct want[2] = {{0}};

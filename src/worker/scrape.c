@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * scrape.c: asks a dcgm-exporter for its page, in the process that makes connections: one GET each 15 s, in HTTP/1.0, so that the
- * answer ends with the connection. Whoever answers may be anybody: it gets 10 s and 4 MiB, and what it says becomes structs of a
- * fixed size as it comes in.
+ * scrape.c: asks a dcgm-exporter for its page, in the process that makes connections: one GET each 15 s, in HTTP/1.0,
+ * so that the answer ends with the connection. Whoever answers may be anybody: it gets 10 s and 4 MiB, and what it says
+ * becomes structs of a fixed size as it comes in.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * attach_empty OBJECT LIBRARY SYMBOL...: puts programs, such as the empty ones, on functions of a library the way the daemon
- * puts its own (one multi-uprobe link for entries, one for returns; at the same places). Reads lines: "+" attaches,
- * "-" detaches; each is answered with "ok".
+ * attach_empty OBJECT LIBRARY SYMBOL...: puts programs, such as the empty ones, on functions of a library the way the
+ * daemon puts its own (one multi-uprobe link for entries, one for returns; at the same places). Reads lines: "+"
+ * attaches, "-" detaches; each is answered with "ok".
  */
 #define ZN_IN_probe /* what zernel.h keeps for the files of src/probe */
 #include <bpf/bpf.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* attach_floor OBJECT [LETTER]: attaches each program of a BPF object where its section says (with a letter, those whose
- * section begins with it), prints a line, and takes them away when its standard input ends. */
+/* attach_floor OBJECT [LETTER]: attaches each program of a BPF object where its section says (with a letter, those
+ * whose section begins with it), prints a line, and takes them away when its standard input ends. */
 #include <bpf/libbpf.h>
 
 #include "bench.h"

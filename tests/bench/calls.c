@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * calls FOLDER [LIBRARY]: system calls that programs on the kernel are asked at, timed. With the fake libcuda, line
- * "track" makes this a process that calls a hooked library. Reads lines:
- *	time KIND BLOCKS CALLS    prints the median over the blocks of the time of one call, ns
- *	track                     calls the library
- * Kinds: getppid; pread and pwrite, of one byte of a file in FOLDER; openat, of that file, with its close; switch, a byte
- * that goes back and forth between two threads on one CPU, per context switch; send, of one byte over TCP.
+ * "track" makes this a process that calls a hooked library. Reads lines: time KIND BLOCKS CALLS prints the median over
+ * the blocks of the time of one call, ns track calls the library Kinds: getppid; pread and pwrite, of one byte of a
+ * file in FOLDER; openat, of that file, with its close; switch, a byte that goes back and forth between two threads on
+ * one CPU, per context switch; send, of one byte over TCP.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Programs at switches and wakings that read the clock and do nothing else: less than that no program can cost that tells how
- * long anything took. */
+/* Programs at switches and wakings that read the clock and do nothing else: less than that no program can cost that
+ * tells how long anything took. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * crowd IDLE RATE LIBRARY: a node of IDLE processes that sleep, on which RATE processes a second start and end. Every
- * second one of those maps LIBRARY for a moment, the others execute a program. Says "ready" when all sleep. Answers "read"
- * with the ns of CPU that it takes to read the maps of all processes once, and any other line with the number of
+ * second one of those maps LIBRARY for a moment, the others execute a program. Says "ready" when all sleep. Answers
+ * "read" with the ns of CPU that it takes to read the maps of all processes once, and any other line with the number of
  * processes that it has started since it was ready. Ends with its input, and all of them with it.
  */
 #include "bench.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * fanout PORT CLIENTS SNAPSHOTS: that many WebSocket clients of one daemon, which all read what they are sent. Waits for
- * so many snapshots that every client has got, and prints of them p50 and the longest time, in us, from the time that a
- * snapshot bears (whole milliseconds, cut off: up to 1 ms too much) until the last client had all of it; the bytes of one
- * frame; and how many snapshots some client did not get. Says "ready" first, once all have had one.
+ * fanout PORT CLIENTS SNAPSHOTS: that many WebSocket clients of one daemon, which all read what they are sent. Waits
+ * for so many snapshots that every client has got, and prints of them p50 and the longest time, in us, from the time
+ * that a snapshot bears (whole milliseconds, cut off: up to 1 ms too much) until the last client had all of it; the
+ * bytes of one frame; and how many snapshots some client did not get. Says "ready" first, once all have had one.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * growth WHAT N TIMES: how what the daemon does grows with what there is, over memory. WHAT: "scrape", of N processes, 8 in
- * a job; "jobs", the same with jobs and the node alone, as --series job has it; "tick", of N jobs with a process each. Prints
- * the least of TIMES as CPU time in ns, so that others on the machine hardly matter, the bytes of the page, and the memory
- * that became resident since the tables were empty.
+ * growth WHAT N TIMES: how what the daemon does grows with what there is, over memory. WHAT: "scrape", of N processes,
+ * 8 in a job; "jobs", the same with jobs and the node alone, as --series job has it; "tick", of N jobs with a process
+ * each. Prints the least of TIMES as CPU time in ns, so that others on the machine hardly matter, the bytes of the
+ * page, and the memory that became resident since the tables were empty.
  */
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The least that times and counts calls by process: which function it is, the clock at the entry and at the return, one look-up
- * of the thread at each, one of the process, and three additions (calls, time, a bucket). No nesting, no lost ends, no captures,
- * no GPU time, nobody's share. What a probe costs that does more is held against it. */
+/* The least that times and counts calls by process: which function it is, the clock at the entry and at the return, one
+ * look-up of the thread at each, one of the process, and three additions (calls, time, a bucket). No nesting, no lost
+ * ends, no captures, no GPU time, nobody's share. What a probe costs that does more is held against it. */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * render TIMES [openmetrics | rules | baselines]: renders the text of a simulated node that often, without a daemon or a socket around it,
- * and prints the time of one, its bytes and its sample lines; or evaluates the built-in alert rules
- * over 256 processes, and prints the time of one evaluation, in ns; or takes that many steps of the baselines of 256 processes
- * with all signals, and prints the time of one, in ns. Under `valgrind --tool=callgrind
+ * render TIMES [openmetrics | rules | baselines]: renders the text of a simulated node that often, without a daemon or
+ * a socket around it, and prints the time of one, its bytes and its sample lines; or evaluates the built-in alert rules
+ * over 256 processes, and prints the time of one evaluation, in ns; or takes that many steps of the baselines of 256
+ * processes with all signals, and prints the time of one, in ns. Under `valgrind --tool=callgrind
  * --toggle-collect=zn_metrics_text` its instruction count is the same each time, on any machine.
  */
 #include <string.h>

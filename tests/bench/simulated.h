@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* simulated.h: what a benchmark over simulated data has none of: a version, probes and libraries. One file includes it. */
+/* simulated.h: what a benchmark over simulated data has none of: a version, probes and libraries. One file includes
+ * it. */
 #ifndef ZN_BENCH_SIMULATED_H
 #define ZN_BENCH_SIMULATED_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tick TIMES [hang]: what a tick of the daemon, and the looks before it, cost with 64 processes, of one job, in 128 communicators of 16 ranks each. Prints
- * the median and the longest of that many, as CPU time in ns. "hang": one process in four is missing in all of its communicators,
- * and the others wait for it; /proc is asked what it does, so the processes are there.
+ * tick TIMES [hang]: what a tick of the daemon, and the looks before it, cost with 64 processes, of one job, in 128
+ * communicators of 16 ranks each. Prints the median and the longest of that many, as CPU time in ns. "hang": one
+ * process in four is missing in all of its communicators, and the others wait for it; /proc is asked what it does, so
+ * the processes are there.
  */
 #include <signal.h>
 #include <string.h>

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * entries.h: what the functions of a libcuda may begin with, for a fake of each kind. FORM(name) is an entry in assembly that
- * goes on to body_<name>, which is the function that cuda.c has. The forms, by -DFAKE_ENTRY_<form>:
- *	thunk       drivers 525, 535 and 550: a compare with a variable, a jump on it, a jump through a slot; arm64 has it too
- *	pad_thunk   the same behind a landing pad; arm64 has it too
- *	frame       the same check behind a frame, as newer drivers are said to have it
- *	sub         a frame without a push: nothing there is emulated, and behind it the stack is another
- *	flags       a compare of two registers
- *	loop        the place that would do is jumped to from behind
- *	long_nop    a nop of five bytes, as -fpatchable-function-entry makes
+ * entries.h: what the functions of a libcuda may begin with, for a fake of each kind. FORM(name) is an entry in
+ * assembly that goes on to body_<name>, which is the function that cuda.c has. The forms, by -DFAKE_ENTRY_<form>: thunk
+ * drivers 525, 535 and 550: a compare with a variable, a jump on it, a jump through a slot; arm64 has it too pad_thunk
+ * the same behind a landing pad; arm64 has it too frame the same check behind a frame, as newer drivers are said to
+ * have it sub a frame without a push: nothing there is emulated, and behind it the stack is another flags a compare of
+ * two registers loop the place that would do is jumped to from behind long_nop a nop of five bytes, as
+ * -fpatchable-function-entry makes
  */
 #ifndef FAKE_ENTRIES_H
 #define FAKE_ENTRIES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * forks.c: forks COUNT processes that do nothing, for tests: forks COUNT. It begins when it reads a line, prints "done", and ends
- * with all of them when its input does. They share its memory, so that thousands of them are cheap.
+ * forks.c: forks COUNT processes that do nothing, for tests: forks COUNT. It begins when it reads a line, prints
+ * "done", and ends with all of them when its input does. They share its memory, so that thousands of them are cheap.
  */
 #include <sched.h>
 #include <signal.h>

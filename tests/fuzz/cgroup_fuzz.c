@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * cgroup_fuzz.c: any bytes as the path of a control group, as a line of /proc/PID/cgroup and as a line of mountinfo. A job
- * that was found has a name that leads to it again in the plainest path, and a part of a path never says more than all
- * of it.
+ * cgroup_fuzz.c: any bytes as the path of a control group, as a line of /proc/PID/cgroup and as a line of mountinfo. A
+ * job that was found has a name that leads to it again in the plainest path, and a part of a path never says more than
+ * all of it.
  */
 #define ZN_IN_job /* what zernel.h keeps for the files of src/job */
 #include <stdlib.h>

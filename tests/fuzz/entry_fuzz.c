@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * entry_fuzz.c: fuzz target of entry.c. Whatever the bytes are: none outside of the function is read, a place lies in the
- * function and in its room, has a kind that the kernel emulates unless it is the entry, and is decoded to the same
+ * entry_fuzz.c: fuzz target of entry.c. Whatever the bytes are: none outside of the function is read, a place lies in
+ * the function and in its room, has a kind that the kernel emulates unless it is the entry, and is decoded to the same
  * again. The first byte is the machine, the next two are the room.
  */
 #define ZN_IN_probe /* what zernel.h keeps for the files of src/probe */

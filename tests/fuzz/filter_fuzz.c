@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * filter_fuzz.c: any bytes as a query. What is taken is within its limits and reads the same when it is asked for plainly;
- * what is refused is refused with one printable line.
+ * filter_fuzz.c: any bytes as a query. What is taken is within its limits and reads the same when it is asked for
+ * plainly; what is refused is refused with one printable line.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * handshake_fuzz.c: any bytes as the opening of a WebSocket, cut anywhere: the head, what the handshake makes of it, its
- * key, and what follows in the same segment as frames. What is let in must have in its head, line by line, all that
+ * handshake_fuzz.c: any bytes as the opening of a WebSocket, cut anywhere: the head, what the handshake makes of it,
+ * its key, and what follows in the same segment as frames. What is let in must have in its head, line by line, all that
  * section 4.2.1 of RFC 6455 asks for.
  */
 #include <stdlib.h>

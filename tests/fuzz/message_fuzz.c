@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * message_fuzz.c: any bytes as a message. What is taken holds only values that may be said, and reads the same once it is
- * written; what is refused is refused with one printable line. Its labels are said of a job: what is kept of them is text.
+ * message_fuzz.c: any bytes as a message. What is taken holds only values that may be said, and reads the same once it
+ * is written; what is refused is refused with one printable line. Its labels are said of a job: what is kept of them is
+ * text.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * protobuf_fuzz.c: any bytes as a list of calls of the writer, into a buffer of any size. A reader of its own finds the same
- * calls in what was written; where the buffer was too small, nothing is beyond it.
+ * protobuf_fuzz.c: any bytes as a list of calls of the writer, into a buffer of any size. A reader of its own finds the
+ * same calls in what was written; where the buffer was too small, nothing is beyond it.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * python_fuzz.c: any bytes as the memory of a process with Python: its threads, frames, code objects, texts and tables of lines.
- * Each version's row is tried. Nothing is read beyond the buffers, every chain ends, and texts are valid UTF-8.
+ * python_fuzz.c: any bytes as the memory of a process with Python: its threads, frames, code objects, texts and tables
+ * of lines. Each version's row is tried. Nothing is read beyond the buffers, every chain ends, and texts are valid
+ * UTF-8.
  */
 #define ZN_IN_probe /* what zernel.h keeps for that folder */
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ras_fuzz.c: any bytes as an answer of NCCL's RAS service: what comes of them is the same however they were cut, is within its
- * tables, and has no character that is not a host's; and any bytes as such an answer in memory are made one that can be read.
+ * ras_fuzz.c: any bytes as an answer of NCCL's RAS service: what comes of them is the same however they were cut, is
+ * within its tables, and has no character that is not a host's; and any bytes as such an answer in memory are made one
+ * that can be read.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * requests_fuzz.c: any bytes as what a server receives and sends, in pieces of any size: no byte is read beyond them, a request
- * ends once if it begins, and there is never more than one at a time.
+ * requests_fuzz.c: any bytes as what a server receives and sends, in pieces of any size: no byte is read beyond them, a
+ * request ends once if it begins, and there is never more than one at a time.
  */
 #include <stdlib.h>
 

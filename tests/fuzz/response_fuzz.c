@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * response_fuzz.c: any bytes as what a receiver answers, as a URL, as the two files about names, and as an answer of a
- * name server. An answer must come out the same wherever it is cut; a URL must be printable and fit its request; no more
- * addresses come than there is room for.
+ * name server. An answer must come out the same wherever it is cut; a URL must be printable and fit its request; no
+ * more addresses come than there is room for.
  */
 #include <stdlib.h>
 

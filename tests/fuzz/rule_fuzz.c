@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rule_fuzz.c: any bytes as a file of rules: they are refused with a line that says where, or can be run over some samples, more
- * than once, without a byte read behind the text. With a "\n%\n" in them, what follows is a page for `zernel alerts test`.
+ * rule_fuzz.c: any bytes as a file of rules: they are refused with a line that says where, or can be run over some
+ * samples, more than once, without a byte read behind the text. With a "\n%\n" in them, what follows is a page for
+ * `zernel alerts test`.
  */
 #define ZN_IN_alert /* what zernel.h keeps for the files of src/alert */
 #define ZN_IN_cli   /* and of src/cli, whose alerts.c is part of this */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * xid_fuzz.c: any bytes as the kernel's log, taken in chunks whose sizes are any bytes too: no byte is read beyond them, and
- * what is counted is well-formed, and the same however the log was cut.
+ * xid_fuzz.c: any bytes as the kernel's log, taken in chunks whose sizes are any bytes too: no byte is read beyond
+ * them, and what is counted is well-formed, and the same however the log was cut.
  */
 #include <stdlib.h>
 

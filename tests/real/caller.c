@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * caller LIBRARY: calls functions of a vendor's library, whatever they do, with arguments that are all 0; without a GPU each
- * returns an error at once. Reads lines "FUNCTION CALLS [POINTER]" and prints the result of the last call for each, or
- * "missing"; "ready" when it begins. POINTER: the first arguments, so many of them, point to zeros instead.
+ * caller LIBRARY: calls functions of a vendor's library, whatever they do, with arguments that are all 0; without a GPU
+ * each returns an error at once. Reads lines "FUNCTION CALLS [POINTER]" and prints the result of the last call for
+ * each, or "missing"; "ready" when it begins. POINTER: the first arguments, so many of them, point to zeros instead.
  */
 #include <dlfcn.h>
 #include <stdint.h>

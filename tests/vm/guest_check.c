@@ -488,7 +488,8 @@ static void expect_nothing_left(void)
 	until(no_programs, "BPF programs stay in the kernel");
 }
 
-/* The driver does what alerts are for: one that stays refused memory for long, or gives up a communicator, is told of. */
+/* The driver does what alerts are for: one that stays refused memory for long, or gives up a communicator, is told
+ * of. */
 static void expect_quiet_log(void)
 {
 	char *line, *rest = said;
@@ -729,7 +730,8 @@ static void expect_moves(void)
 				(unsigned long long)(of_driver(moved, scopes[i]) - before[i]), MOVES);
 }
 
-/* What the kernel says of the driver's process: TCP and migrations exactly, by the way that is asked for; of the others that they count. */
+/* What the kernel says of the driver's process: TCP and migrations exactly, by the way that is asked for; of the others
+ * that they count. */
 static void check_signals(char *method)
 {
 	expect_tier(method);

@@ -229,7 +229,8 @@ static const struct zn_alert *summed(const char *name)
 	return find(name, "summed", "true");
 }
 
-/* Three quarters of the table are for all rules. Whoever comes first gets half of them, the next one half of the rest. */
+/* Three quarters of the table are for all rules. Whoever comes first gets half of them, the next one half of the
+ * rest. */
 #define FIRST  96
 #define SECOND 48
 

@@ -74,7 +74,8 @@ static unsigned lines_written(void)
 	return count;
 }
 
-/* Lines of one format are one kind: so many pass at a time. What is held back is counted, and said once a line could pass. */
+/* Lines of one format are one kind: so many pass at a time. What is held back is counted, and said once a line could
+ * pass. */
 T(each_kind_of_line_has_a_limit)
 {
 	char seen[3][128];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* procfs_test.c: what /proc says of processes whose names are hostile, and trees of processes of either kind of kernel. */
+/* procfs_test.c: what /proc says of processes whose names are hostile, and trees of processes of either kind of
+ * kernel. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

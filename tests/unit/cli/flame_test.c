@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* flame_test.c: `zernel flame`: what it asks for, and an answer in words; in place of client.c there is a daemon of the test's. */
+/* flame_test.c: `zernel flame`: what it asks for, and an answer in words; in place of client.c there is a daemon of the
+ * test's. */
 #include "zernel.h"
 #include "t.h"
 

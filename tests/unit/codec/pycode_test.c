@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* def f(): / return [1, / g(), / 2], in each form: what f_lineno said at the calls. Instructions are numbered from 0. */
+/* def f(): / return [1, / g(), / 2], in each form: what f_lineno said at the calls. Instructions are numbered from
+ * 0. */
 static const struct {
 	const char *name;
 	enum zn_pycode_lines form;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* energy_test.c: the shares of jobs: by CPU time, by CPUs that idle, of GPUs; jobs of a moment, and what is not known. */
+/* energy_test.c: the shares of jobs: by CPU time, by CPUs that idle, of GPUs; jobs of a moment, and what is not
+ * known. */
 #include <stdlib.h>
 #include <unistd.h>
 

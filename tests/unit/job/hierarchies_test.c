@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* hierarchies_test.c: lists of mounts and of groups as a hostile user may make them look, and which folder a group has. */
+/* hierarchies_test.c: lists of mounts and of groups as a hostile user may make them look, and which folder a group
+ * has. */
 #include <stdlib.h>
 
 #include "zernel.h"

@@ -235,8 +235,8 @@ static void look(void *owner)
 	zn_io_sums_refresh(&io_sums);
 }
 
-/* As the daemon has it: the list of mounts is read while figures are looked at, and whoever keeps figures by name looks in
- * it again. Several series of a new device that are found at the same time are each in one chain, once. */
+/* As the daemon has it: the list of mounts is read while figures are looked at, and whoever keeps figures by name looks
+ * in it again. Several series of a new device that are found at the same time are each in one chain, once. */
 T(names_are_looked_up_while_figures_are_shown)
 {
 	static const char list[] = "30 1 0:41 / /data rw - ext4 disk rw\n";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * suspicion_test.c: whom the daemon asks about a job that hangs, and how often; who must not be asked, by lists of sockets as
- * the kernel writes them; whose turn it is; and what is said of an answer. The sender is this test.
+ * suspicion_test.c: whom the daemon asks about a job that hangs, and how often; who must not be asked, by lists of
+ * sockets as the kernel writes them; whose turn it is; and what is said of an answer. The sender is this test.
  */
 #include <stdlib.h>
 #include <sys/stat.h>

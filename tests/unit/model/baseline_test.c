@@ -428,7 +428,8 @@ static void usual(uint32_t count)
 		take(64 * (1 + 0.01 * (step % 3)));
 }
 
-/* What came twice is a habit, unless it goes farther, lasts longer, goes the other way, or was more than two hours ago. */
+/* What came twice is a habit, unless it goes farther, lasts longer, goes the other way, or was more than two hours
+ * ago. */
 static void twice(void)
 {
 	settle(ZN_BASELINE_POINTS);

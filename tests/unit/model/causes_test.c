@@ -160,7 +160,8 @@ T(what_time_is_laid_to)
 	}
 }
 
-/* Of what a job sends over TCP so much is sent again, second by second; and what its waits for other ranks are lost to then. */
+/* Of what a job sends over TCP so much is sent again, second by second; and what its waits for other ranks are lost to
+ * then. */
 static void send_second(uint64_t bytes, uint16_t again)
 {
 	const struct second s = {.ms = {200, 100, 0, 650}, .launch_ms = 100, .retransmits = again};
@@ -335,7 +336,8 @@ T(a_process_that_is_stopped_inside_a_call)
 	CHECK(strstr(why[0].says, "; process 100 is in uninterruptible sleep (state D)") != NULL);
 }
 
-/* A loader without workers computes and reads in the process itself; one that reads little is just a program that computes. */
+/* A loader without workers computes and reads in the process itself; one that reads little is just a program that
+ * computes. */
 T(a_process_that_loads_its_data_itself)
 {
 	static const struct {

@@ -383,7 +383,8 @@ T(render_nodes_in_a_set)
 		CHECK_EQ(ZN_RENDER_BIT(ZN_RENDER_FIRST + i), ZN_RENDER_BIT(ZN_RENDER_FIRST + 63));
 }
 
-/* The partitions of a GPU share its address, and the runtime's number for all of them may be one: what is open decides. */
+/* The partitions of a GPU share its address, and the runtime's number for all of them may be one: what is open
+ * decides. */
 T(partitions_are_told_apart_by_what_is_open)
 {
 	static const struct zn_process_info process_info = {.id = 1, .render_count = 3, .renders = {130, 129, 131}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * history_test.c: points over plain memory, with a clock of the test's own: rates, quantiles, rings that wrap, rows that
- * change hands, clocks that jump; and the JSON form, at every capacity.
+ * history_test.c: points over plain memory, with a clock of the test's own: rates, quantiles, rings that wrap, rows
+ * that change hands, clocks that jump; and the JSON form, at every capacity.
  */
 #include <math.h>
 #include <stdlib.h>

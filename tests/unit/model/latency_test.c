@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* latency_test.c: a server's requests by step, and a route's of the last half minute, from histograms that only grow. */
+/* latency_test.c: a server's requests by step, and a route's of the last half minute, from histograms that only
+ * grow. */
 #include "t.h"
 #include "zernel.h"
 

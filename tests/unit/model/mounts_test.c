@@ -55,7 +55,8 @@ static void open_over(const char *text)
 	CHECK_EQ(zn_mounts_open(&m, NULL, root), 0);
 }
 
-/* As the loop would hear of it: there is no poll() on a plain file. Every walk here is one slice, unless the machine is slow. */
+/* As the loop would hear of it: there is no poll() on a plain file. Every walk here is one slice, unless the machine is
+ * slow. */
 static void change(const char *text)
 {
 	put_text(1, text);
@@ -345,7 +346,8 @@ T(processes_that_are_gone_are_asked_a_few_at_a_time)
 	CHECK(turns > 1);
 }
 
-/* A process may be gone before its list can be read: its parent has the same one, or the first process of its container. */
+/* A process may be gone before its list can be read: its parent has the same one, or the first process of its
+ * container. */
 T(elders_of_a_process_that_is_gone)
 {
 	static const struct {

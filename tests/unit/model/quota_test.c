@@ -345,7 +345,8 @@ T(a_user_namespace_is_its_makers)
 
 #define MAKER 1234
 
-/* A process in a user namespace that this user made, with user ids that root mapped; its id is the one that 1 is mapped to. */
+/* A process in a user namespace that this user made, with user ids that root mapped; its id is the one that 1 is mapped
+ * to. */
 static pid_t child_with_range(uid_t maker, const char *map)
 {
 	int step[2];

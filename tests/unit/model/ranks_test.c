@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ranks_test.c: which rank is missing, and what it does, over an arena of plain memory and a /proc of the test's own. Times and
- * states are the tests'; a tick is one second.
+ * ranks_test.c: which rank is missing, and what it does, over an arena of plain memory and a /proc of the test's own.
+ * Times and states are the tests'; a tick is one second.
  */
 #include "zernel.h"
 #include "clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * requests_test.c: the parser that BPF has too, on dialogues as servers have them, cut at each byte of each side; routes by the
- * keys of paths; servers that come and go.
+ * requests_test.c: the parser that BPF has too, on dialogues as servers have them, cut at each byte of each side;
+ * routes by the keys of paths; servers that come and go.
  */
 #include <stdlib.h>
 

@@ -17,7 +17,8 @@ static struct zn_state view;
 
 T(sentences)
 {
-	/* shares of cpu gpu data dist io runqueue other in per cent, workers, how busy in per cent (-1: not known), who is late */
+	/* shares of cpu gpu data dist io runqueue other in per cent, workers, how busy in per cent (-1: not known), who
+	 * is late */
 	static const struct {
 		uint8_t share[ZN_STALL_COUNT];
 		uint32_t workers;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* link: -Wl,--wrap=read */
 /*
- * xid_test.c: which lines of the kernel's log are errors of a GPU, and who may say so; reads as /dev/kmsg answers them, a
- * record or an error at a time, and a real pipe and file, cut anywhere.
+ * xid_test.c: which lines of the kernel's log are errors of a GPU, and who may say so; reads as /dev/kmsg answers them,
+ * a record or an error at a time, and a real pipe and file, cut anywhere.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -190,7 +190,8 @@ static void start_both_jobs(void)
 	}
 }
 
-/* What a site that does not collect processes gets: no series of a process but its rank, no zeros, durations in one form. */
+/* What a site that does not collect processes gets: no series of a process but its rank, no zeros, durations in one
+ * form. */
 T(jobs_and_node_alone)
 {
 	static const uint32_t set = ZN_COLLECT_NODE | ZN_COLLECT_JOB;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * snapshot_test.c: a busy node's snapshot at every capacity, and narrowed: always a whole document, that says when
- * something is missing and only then. What the figures are is for snapshot_figures_test.c. Probes, libraries and jobs are
- * stand-ins.
+ * something is missing and only then. What the figures are is for snapshot_figures_test.c. Probes, libraries and jobs
+ * are stand-ins.
  */
 #include <stdlib.h>
 

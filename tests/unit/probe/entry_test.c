@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * entry_test.c: where a probe goes, by the bytes of a function: those of real drivers and of NCCL's builds among them. Each
- * vector is read from a block of its own size, and cut at every byte, which must never move a probe out of the function.
+ * entry_test.c: where a probe goes, by the bytes of a function: those of real drivers and of NCCL's builds among them.
+ * Each vector is read from a block of its own size, and cut at every byte, which must never move a probe out of the
+ * function.
  */
 #include <stdlib.h>
 

@@ -84,7 +84,8 @@ T(so_many_files_of_one_owner_in_a_second)
 	CHECK(zn_file_budget_take(&budget, 1000));
 }
 
-/* The thread's CPU clock is real here: since 0 it has used some milliseconds, and as many before 0 as the test wants. */
+/* The thread's CPU clock is real here: since 0 it has used some milliseconds, and as many before 0 as the test
+ * wants. */
 static void charge(uint32_t owner, uint64_t cpu_ns)
 {
 	zn_file_budget_charge(&budget, owner, zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* places_test.c: where processes sleep, as it is asked for by one thread and looked at by another, and whose places there are. */
+/* places_test.c: where processes sleep, as it is asked for by one thread and looked at by another, and whose places
+ * there are. */
 #include "zernel.h"
 #include "t.h"
 

@@ -343,7 +343,8 @@ T(pace)
 	stop();
 }
 
-/* Clients of one variant whose times fall into one look share what is rendered; those of every tick are not disturbed. */
+/* Clients of one variant whose times fall into one look share what is rendered; those of every tick are not
+ * disturbed. */
 T(pace_shared)
 {
 	uint64_t due;

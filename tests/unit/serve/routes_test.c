@@ -338,7 +338,8 @@ T(gzip)
 	stop();
 }
 
-/* One who wants it compressed and one who does not share what is rendered; without a second buffer both get it plain. */
+/* One who wants it compressed and one who does not share what is rendered; without a second buffer both get it
+ * plain. */
 T(gzip_is_shared)
 {
 	struct zn_buffer *held[ZN_BUFFERS_MAX - 1];

@@ -145,8 +145,8 @@ T(what_is_told_twice_is_told_once)
 	down();
 }
 
-/* A message that was left names its boot and the time since then, which tell the order however the clock was set meanwhile. Over
- * the socket it has neither, and is the same message. */
+/* A message that was left names its boot and the time since then, which tell the order however the clock was set
+ * meanwhile. Over the socket it has neither, and is the same message. */
 T(messages_from_before_the_clock_was_set)
 {
 	uint64_t uptime_ms = clock_ns(CLOCK_BOOTTIME) / ZN_NS_PER_MS;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* link: -O2 -fno-sanitize=all build/bench/libzernel.a */
 /*
- * scenario_test.c: each built-in rule fires and is resolved in a scenario of the simulation, and in no other one; and what
- * `zernel why` says there. All is as in the daemon, from the simulator's counters over the metrics to the rules, but the clock,
- * which is that of the simulation. With "day" as an argument: a day of pauses that are no fault.
+ * scenario_test.c: each built-in rule fires and is resolved in a scenario of the simulation, and in no other one; and
+ * what `zernel why` says there. All is as in the daemon, from the simulator's counters over the metrics to the rules,
+ * but the clock, which is that of the simulation. With "day" as an argument: a day of pauses that are no fault.
  */
 #include <stdlib.h>
 
@@ -316,8 +316,8 @@ static void check_row(size_t i, enum zn_scenario scenario, uint64_t half)
 			(unsigned long long)seen[i].fired, (unsigned long long)seen[i].resolved);
 }
 
-/* What is first in the list of the job with the fault as that ends, or in its middle; NULL: nothing. A scenario without a row fails
- * the test. */
+/* What is first in the list of the job with the fault as that ends, or in its middle; NULL: nothing. A scenario without
+ * a row fails the test. */
 static const struct {
 	enum zn_scenario scenario;
 	const char *first;
@@ -446,7 +446,8 @@ T(nothing_fires_on_a_healthy_node)
 	stop();
 }
 
-/* Checkpoints of 25 s and evaluations of one rank, compiles of 90 s, jobs that end and begin: none is a hang, or stands still. */
+/* Checkpoints of 25 s and evaluations of one rank, compiles of 90 s, jobs that end and begin: none is a hang, or stands
+ * still. */
 T(a_day_without_a_fault)
 {
 	uint64_t longest_ns = 0;

@@ -429,7 +429,8 @@ static bool dns_open(void)
 	return bind(dns, (struct sockaddr *)&at, sizeof(at)) == 0;
 }
 
-/* Answers the next two questions: 127.0.0.1 for that of type A if the name is as wanted; what comes first is garbage. */
+/* Answers the next two questions: 127.0.0.1 for that of type A if the name is as wanted; what comes first is
+ * garbage. */
 static void dns_serve(const char *first_label)
 {
 	for (int i = 0, n = 0; i < PATIENCE && n < 2; i++) {

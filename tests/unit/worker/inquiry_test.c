@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * inquiry_test.c: the conversation with NCCL's RAS service over a real connection on loopback, whose other end is this test:
- * what is said and when, answers that end, go on forever or never come, and that nobody but this node is asked.
+ * inquiry_test.c: the conversation with NCCL's RAS service over a real connection on loopback, whose other end is this
+ * test: what is said and when, answers that end, go on forever or never come, and that nobody but this node is asked.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* sandbox_test.c: what the system-call filters let through and what they refuse, each in a child that has put one on. */
+/* sandbox_test.c: what the system-call filters let through and what they refuse, each in a child that has put one
+ * on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -445,8 +446,8 @@ static void check_arguments(void)
 	}
 }
 
-/* By number, as later kernels have more: all but these are refused. An empty description is wrong for each of them, which
- * only the kernel says. */
+/* By number, as later kernels have more: all but these are refused. An empty description is wrong for each of them,
+ * which only the kernel says. */
 static const int commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
 	BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD, BPF_LINK_CREATE,
 	BPF_RAW_TRACEPOINT_OPEN, BPF_ITER_CREATE};

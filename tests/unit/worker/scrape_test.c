@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * scrape_test.c: a dcgm-exporter over a real connection on loopback, whose other end is this test: one that answers, refuses, hangs,
- * never ends, is not there, or is something else.
+ * scrape_test.c: a dcgm-exporter over a real connection on loopback, whose other end is this test: one that answers,
+ * refuses, hangs, never ends, is not there, or is something else.
  */
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sysfs_test.c: trees like /sys: GPUs of three vendors, one that sleeps, files that are missing or make no sense; counters of
- * energy that wrap, and meters of power.
+ * sysfs_test.c: trees like /sys: GPUs of three vendors, one that sleeps, files that are missing or make no sense;
+ * counters of energy that wrap, and meters of power.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -437,7 +437,8 @@ static void may_administrate_networks(bool may)
 	CHECK_EQ(syscall(SYS_capset, &head, have), 0);
 }
 
-/* Many jobs end at once beside a slow disk. What may wait depends on no limit of sockets, which the service may not pass. */
+/* Many jobs end at once beside a slow disk. What may wait depends on no limit of sockets, which the service may not
+ * pass. */
 T(burst_without_privileges)
 {
 	char name[32];

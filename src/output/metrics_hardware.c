@@ -10,12 +10,18 @@ static void device_series(struct zn_walk *w, const struct zn_device *d)
 	zn_walk_label(w, "uuid", d->now.uuid);
 }
 
+/* What a brief form leaves out: what harms nobody, and how warm the memory is. */
+static bool is_minor(enum zn_figure f)
+{
+	return f == ZN_FIGURE_MEMORY_TEMPERATURE || f == ZN_FIGURE_ECC_CORRECTED || f == ZN_FIGURE_PCIE_CORRECTABLE;
+}
+
 static void put_figures(struct zn_walk *w, const struct zn_device *d, const struct zn_metric_figures *m)
 {
 	for (uint8_t i = 0; i < m->count; i++) {
 		enum zn_figure f = (enum zn_figure)(m->first + i);
 
-		if (!zn_reading_has(&d->now, f))
+		if (!zn_reading_has(&d->now, f) || (w->brief && is_minor(f)))
 			continue;
 		device_series(w, d);
 		if (m->label)
@@ -53,6 +59,8 @@ void zn_metrics_hardware_throttled(struct zn_walk *w)
 
 	for (uint32_t i = 0; h && i < h->count; i++)
 		for (enum zn_throttle t = 0; h->device[i].throttle_known && t < ZN_THROTTLE_COUNT; t++) {
+			if (w->brief && !h->device[i].throttled_ns[t])
+				continue;
 			device_series(w, &h->device[i]);
 			zn_walk_label(w, "reason", zn_throttle_label(t));
 			zn_walk_scaled(w, h->device[i].throttled_ns[t], 9);

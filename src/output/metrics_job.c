@@ -193,10 +193,16 @@ void zn_metrics_job_ghosts(struct zn_walk *w)
 {
 	const struct zn_ghosts *g = w->state->ghosts;
 
+	uint64_t now_ns = w->state->tick_ns ? w->state->tick_ns : zn_now_ns();
+
 	for (enum zn_ghost_why why = 0; g && why < ZN_GHOST_WHYS; why++) {
+		uint64_t count = zn_ghosts_count(g, why, now_ns);
+
+		if (w->brief && !count)
+			continue;
 		zn_walk_series(w);
 		zn_walk_label(w, "why", zn_ghost_label(why));
-		zn_walk_integer(w, zn_ghosts_count(g, why, w->state->tick_ns ? w->state->tick_ns : zn_now_ns()));
+		zn_walk_integer(w, count);
 	}
 }
 

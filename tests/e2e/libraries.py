@@ -506,7 +506,7 @@ def programs_keep_to_the_stack_of_their_thread():
     for name in ("gpu_mem_entry", "gpu_mem_return", "cuda_entry", "cuda_return", "nccl_entry", "nccl_return"):
         check(code[name] and name not in shared, f"{name} has a stack per CPU")
     major, minor = map(int, platform.release().split(".")[:2])
-    equal("sched_switch" in shared, (major, minor) >= (6, 13), f"sched_switch has one, on {platform.release()}")
+    equal("process_exit" in shared, (major, minor) >= (6, 13), f"process_exit has one, on {platform.release()}")
 
 
 if __name__ == "__main__":

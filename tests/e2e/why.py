@@ -231,12 +231,12 @@ def a_rank_that_is_late_on_the_gpu():
     check(any(late + does in first["says"] for does in ("runs on the CPU", "waits for a free CPU")), first)
     check(10 < first["percent"] <= 62, f"three of four wait for at most 0.33 s of 0.4: {first}")
     equal(why(daemon, "slow_rank")["late_pid"], ranks[1].pid, "who is late")
-    said = set()  # a tick is shorter than a step: in one the process waits, in another it also sleeps
-    for _ in range(20):
-        said.add(daemon.process_json(ranks[0].pid)["stalls"]["says"])
+    said = []  # a tick is shorter than a step: in one the process waits, in another it also sleeps, or nobody communicates
+    for _ in range(40):
+        said.append(daemon.process_json(ranks[0].pid)["stalls"]["says"])
         time.sleep(0.1)
-    check(not any("keeps the GPU busy" in s for s in said), said)
-    check(any(f"rank 1 (pid {ranks[1].pid})" in s for s in said), said)
+    check(any(f"rank 1 (pid {ranks[1].pid})" in s for s in said), set(said))
+    check(sum("keeps the GPU busy" in s for s in said) < len(said) / 2, f"few ticks look as if it were bound by the GPU: {set(said)}")
     told("slow_rank", first["cause"])
     for a in ranks:
         a.answer("its steps")

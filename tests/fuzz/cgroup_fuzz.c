@@ -7,7 +7,7 @@
 #define ZN_IN_job /* what zernel.h keeps for the files of src/job */
 #include <stdlib.h>
 
-#include "src/job/cgroup.c"
+#include "src/job/hierarchies.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -33,16 +33,18 @@ static void check_name(const struct zn_cgroup_name *name)
 
 static void fuzz_lines(char *text)
 {
-	static struct mounts all;
-	char *controllers, *group, decoded[64], *copy = strdup(text);
+	static struct zn_hierarchies all;
+	char *controllers, *group, decoded[ZN_TEXT_MAX], *copy = strdup(text), *line = strdup(text);
+	size_t len = strlen(copy);
 	uint32_t hierarchy;
 
-	group = line_split(text, &hierarchy, &controllers);
+	group = zn_hierarchy_line(text, &hierarchy, &controllers);
 	check(!group || group[0] == '/');
-	check(!field_decode(decoded, sizeof(decoded), copy) || strlen(decoded) <= strlen(copy));
+	check(!field_decode(decoded, copy) || strlen(decoded) <= len);
 	all.count = 0;
-	mount_read(&all, copy);
+	mount_read(&all, line);
 	free(copy);
+	free(line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

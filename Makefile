@@ -242,9 +242,8 @@ BENCH := calls attach_floor launch mapping crowd record scrape render tick fanou
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
 build/bench/%: tests/bench/%.c build/bench/libzernel.a
 	@mkdir -p build/bench
-	$(Q)$(CC) $(PLAIN_CFLAGS) $(DEPS) $< -o $@ $(BENCH_LIBS) build/bench/libzernel.a -ldl -lpthread -lm
-build/bench/crowd: BENCH_LIBS := -static
-build/bench/attach_empty build/bench/attach_floor: BENCH_LIBS := -lbpf -lelf -lz
+	$(Q)$(CC) $(PLAIN_CFLAGS) $(DEPS) $(BENCH_FLAGS) $< -o $@ build/bench/libzernel.a -Wl,--as-needed $(LIBS) -ldl -lpthread -lm
+build/bench/crowd: BENCH_FLAGS := -static
 build/bench/%.bpf.o: tests/bench/%.bpf.c
 	@mkdir -p build/bench
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@

@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log clock version loop options text file url token units procfs
+ *   base     log clock version pages loop options text file url token units procfs
  *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras dcgm
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
  *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
@@ -2266,6 +2266,14 @@ void zn_moment_now(struct zn_moment *m);
 /* ---- base/version.c (zn_version zn_commit): which version and commit this is. ---- */
 
 extern const char zn_version[], zn_commit[];
+
+/* ---- base/pages.c (zn_pages_): keeps out of memory what is not needed. ---- */
+
+/* As memset() to 0, but memory that is zero is not written to, so that it is not taken. */
+void zn_pages_clear(void *at, size_t len);
+/* Gives back what the calling thread's stack once had, and variables of its own that are zero: the C library writes to all
+ * of them when it starts a thread. Not for the first thread. */
+void zn_pages_drop_stack(void);
 
 /* ---- base/loop.c (zn_loop_ zn_timer_): the epoll loop. ---- */
 

@@ -11,6 +11,9 @@
 #define CARRY (1u << ZN_CARRY_BITS)
 #define LOOK  (CARRY / 2) /* calls between two looks */
 
+/* Of functions whose time is that of loops over all buckets. */
+#define VECTORS __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
+
 static uint32_t carried[ZN_HISTS_MAX][ZN_BUCKETS];
 static uint32_t carried_coarse[ZN_IO_MAX][ZN_COARSE_BUCKETS];
 
@@ -39,7 +42,7 @@ void zn_hist_low(const struct zn_hist *h, uint32_t to[ZN_BUCKETS])
 	zn_hist_low_add(h, to);
 }
 
-void zn_hist_low_add(const struct zn_hist *h, uint32_t to[ZN_BUCKETS])
+VECTORS void zn_hist_low_add(const struct zn_hist *h, uint32_t to[ZN_BUCKETS])
 {
 	const uint32_t *c = carried_of(h);
 
@@ -73,7 +76,7 @@ static void sums_add(struct zn_hist *restrict to, const struct zn_hist *restrict
 }
 
 /* All in one go where nothing is carried, and nothing will be: what stands in the buckets is 2^31 - 1 at most. */
-static bool add_plain(struct zn_hist *restrict to, const struct zn_hist *restrict from)
+VECTORS static bool add_plain(struct zn_hist *restrict to, const struct zn_hist *restrict from)
 {
 	uint32_t sum[ZN_BUCKETS], all = 0;
 
@@ -201,16 +204,23 @@ static uint32_t power_first(uint32_t power)
 	return power ? 1 + (power - 1) * PER_POWER : 0;
 }
 
+/* The first power of which no bucket has any: none is above that of the longest. A call that is being added is told
+ * once BPF has told how long it was. */
+static uint32_t powers_used(const struct zn_hist *h)
+{
+	uint32_t bucket = zn_bucket_of(h->max_ns);
+
+	return bucket == ZN_BUCKETS - 1 ? POWERS - 1 : bucket ? (bucket - 1) / PER_POWER + 2 : 1;
+}
+
 /* Returns the sum of all. */
 static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 {
 	const uint32_t *c = carried_of(h);
-	uint64_t all;
+	uint32_t used = powers_used(h);
+	uint64_t all = 0;
 
-	to[0] = zn_hist_bucket(h, 0);
-	to[POWERS - 1] = zn_hist_bucket(h, ZN_BUCKETS - 1);
-	all = to[0] + to[POWERS - 1];
-	for (uint32_t p = 1; p < POWERS - 1; p++) {
+	for (uint32_t p = 1; p < used; p++) {
 		const uint32_t *bucket = &h->bucket[power_first(p)];
 		uint64_t n = 0;
 
@@ -222,7 +232,11 @@ static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 		to[p] = n;
 		all += n;
 	}
-	return all;
+	for (uint32_t p = used; p < POWERS - 1; p++)
+		to[p] = 0;
+	to[0] = zn_hist_bucket(h, 0);
+	to[POWERS - 1] = zn_hist_bucket(h, ZN_BUCKETS - 1);
+	return all + to[0] + to[POWERS - 1];
 }
 
 uint64_t zn_hist_count(const struct zn_hist *h)

@@ -4377,7 +4377,12 @@ void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes 
 /* The key of a route for the map `routes`; OTHER has none. */
 uint64_t zn_request_route_key(enum zn_request_route route);
 /* The server of an index, or NULL; its series of a route, or NULL: it had no such request. */
-const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index);
+static inline const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index)
+{
+	const struct zn_server *server = a->servers && index < ZN_SERVERS_MAX ? &a->servers[index] : NULL;
+
+	return server && server->id && !server->gone_ns ? server : NULL;
+}
 const struct zn_server *zn_server_by_id(const struct zn_arena *a, uint32_t id);
 bool zn_server_is(const struct zn_arena *a, uint32_t tgid);
 const struct zn_request_series *zn_server_series(

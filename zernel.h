@@ -6,11 +6,11 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version loop options text file url token units procfs
- *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras dcgm
+ *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path ras dcgm
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
  *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
  *            hardware
- *   alert    parse eval alert findings why
+ *   alert    parse lexer expr fill eval alert findings why
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
  *            arena_job arena_quota arena_request ends probe shadow mappers
@@ -2456,6 +2456,10 @@ struct zn_str zn_str_of(const char *text);
 struct zn_str zn_str_skip(struct zn_str s, size_t n); /* n: at most its length */
 struct zn_str zn_str_trim(struct zn_str s, const char *blanks);
 bool zn_str_equal(struct zn_str a, struct zn_str b);
+static inline struct zn_str zn_str_between(const char *from, const char *to)
+{
+	return (struct zn_str){from, (size_t)(to - from)};
+}
 static inline bool zn_str_is(struct zn_str s, const char *text)
 {
 	return s.len == strlen(text) && (!s.len || !memcmp(s.at, text, s.len));
@@ -2627,7 +2631,8 @@ uint64_t zn_json_integer(struct zn_str value); /* exact up to 2^64-1; 0 if it is
 /* Decodes a string value to UTF-8 with a NUL, cut at a whole character; the length. 0 if it is no string. */
 size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 
-/* ---- http.c (zn_http_): HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out. ---- */
+/* ---- http.c (zn_http_): heads of requests, for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out.
+ * ---- */
 
 #define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */
 #define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
@@ -2667,6 +2672,15 @@ struct zn_http_req {
  * decided before 431, both as soon as the limit is passed. */
 int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req);
 
+/* True if a comma-separated header value has the token, compared whole and without case. */
+bool zn_http_has_token(struct zn_str value, const char *token);
+#ifdef ZN_IN_codec
+bool zn_http_is_token(char c); /* part of a name: tchar of RFC 9110, section 5.6.2 */
+bool zn_http_is_value(char c); /* part of a header's value */
+#endif
+
+/* ---- codec/http_body.c (zn_http_body_): where the body of a request ends. ---- */
+
 /* A request body is read, bounded, and thrown away: no route takes one, but where it ends is where the request ends. */
 #define ZN_HTTP_BODY_MAX 65536 /* content; a longer one is 413 */
 #define ZN_HTTP_LINE_MAX 256   /* a chunk's line with its size and extensions, and all trailers together: 400 */
@@ -2683,6 +2697,8 @@ void zn_http_body_init(struct zn_http_body *b, const struct zn_http_req *req);
 /* Uses up what belongs to the body; the bytes used, or -400 or -413. Call until done (0 from then on), or an error. */
 int zn_http_body_read(struct zn_http_body *b, const char *buf, size_t len);
 
+/* ---- codec/http_value.c (zn_http_path zn_http_pair zn_http_etag_): paths, queries and entity tags of requests. ---- */
+
 /* The path that is looked up (RFC 3986, section 6.2.2): percent-escapes decoded once, then dot segments taken out;
  * they do not lead above the root. The length, without a NUL, or 0 for one that does not begin with '/', has a bad
  * escape, a NUL or an escaped '/', or does not fit while it is resolved. */
@@ -2694,6 +2710,8 @@ int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value,
 
 /* If-None-Match against an entity tag in quotes: weak comparison (RFC 9110, section 13.1.2). True: answer 304. */
 bool zn_http_etag_matches(struct zn_str if_none_match, const char *etag);
+
+/* ---- codec/http_answer.c (zn_http_head zn_http_reason): heads of answers. ---- */
 
 /* What an answer needs to say. Server, Date, Content-Length and Connection are added; 1xx, 204 and 304 never have
  * a Content-Length. */
@@ -2709,8 +2727,6 @@ struct zn_http_res {
 };
 void zn_http_head(struct zn_out *o, const struct zn_http_res *res);
 const char *zn_http_reason(int status);
-/* True if a comma-separated header value has the token, compared whole and without case. */
-bool zn_http_has_token(struct zn_str value, const char *token);
 
 /* ---- ws.c (zn_ws_): RFC 6455. Pure: bytes in, bytes out. ---- */
 
@@ -4587,10 +4603,6 @@ int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, con
 	char why[ZN_TEXT_MAX]);
 /* The rules of a file on top of those that are there: read into r->text, then as zn_rules_parse(). */
 int zn_rules_read(struct zn_rules *r, const char *path, const struct zn_rule_names *names, char why[ZN_TEXT_MAX]);
-/* A summary or description with {{label}}, {{value}} and {{value|percent}}, |bytes, |duration filled in. */
-void zn_rules_fill(struct zn_out *o, struct zn_str text, double value,
-	struct zn_str (*label)(const void *of, struct zn_str), const void *of);
-
 static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;
@@ -4600,7 +4612,69 @@ static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
 	h = (h ^ h >> 32) * 0xd6e8feb86659fd93;
 	return h ^ h >> 32;
 }
-double zn_rules_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
+#endif
+
+/* ---- alert/lexer.c (zn_lex_): words, signs and numbers of rules. ---- */
+
+#ifdef ZN_IN_alert
+#define ZN_LEX_BLANKS  " \t\r"
+#define ZN_LEX_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+#define ZN_LEX_DIGITS  "0123456789"
+#define ZN_NO_NODE     (-1)
+struct zn_parser {
+	struct zn_rules *to;
+	struct zn_rule *rule;
+	const struct zn_rule_names *names;
+	const char *name; /* of the text */
+	const char *start, *at, *end;
+	const char *node_at[ZN_RULE_NODES];
+	uint32_t mine; /* the first rule that this text may replace nothing of: its own rules begin there */
+	int depth;     /* of brackets: in them an end of line is a blank */
+	int nest;
+	uint32_t fields; /* of the rule at hand, that were there: bit by index of the table */
+	char *why;       /* not empty: it failed */
+};
+/* Only the first mistake is reported: later ones may follow from it. Always returns ZN_NO_NODE. */
+__attribute__((format(printf, 3, 4))) int zn_lex_fail(struct zn_parser *p, const char *at, const char *format, ...);
+/* "expected X, not 'Y'", Y being what stands there. */
+int zn_lex_expected(struct zn_parser *p, const char *what);
+/* Blanks and comments; the ends of lines too if `lines`, or, of the second, within brackets. */
+void zn_lex_skip(struct zn_parser *p, bool lines);
+void zn_lex_skip_here(struct zn_parser *p);
+/* ..._here() says what comes, and takes nothing; what takes something fails with "expected WHAT". */
+struct zn_str zn_lex_word_here(struct zn_parser *p);
+struct zn_str zn_lex_word(struct zn_parser *p, const char *what); /* empty: there is none */
+bool zn_lex_sign_here(struct zn_parser *p, const char *sign);
+bool zn_lex_sign(struct zn_parser *p, const char *sign); /* if it is there */
+bool zn_lex_need_sign(struct zn_parser *p, const char *sign, const char *what);
+bool zn_lex_open(struct zn_parser *p, const char *bracket, const char *what);
+bool zn_lex_close(struct zn_parser *p, const char *bracket, const char *what);
+bool zn_lex_quoted(struct zn_parser *p, struct zn_str *to);
+enum zn_unit { ZN_UNIT_NONE, ZN_UNIT_TIME, ZN_UNIT_OTHER };
+bool zn_lex_number_here(struct zn_parser *p);
+bool zn_lex_number(struct zn_parser *p, double *number, enum zn_unit *unit);
+bool zn_lex_duration(struct zn_parser *p, double *seconds, double max); /* 0 to max */
+#endif
+
+/* ---- alert/expr.c (zn_expr_): expressions of rules. ---- */
+
+#ifdef ZN_IN_alert
+bool zn_expr_condition(struct zn_parser *p, uint8_t *root); /* a whole expression that must be a condition */
+int zn_expr_number(struct zn_parser *p);                    /* a node, or ZN_NO_NODE: no comparison */
+bool zn_expr_is_number(const struct zn_rule_node *n);
+double zn_expr_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
+#endif
+
+/* ---- alert/fill.c (zn_fill_): the places {{...}} in texts of rules. ---- */
+
+#ifdef ZN_IN_alert
+bool zn_fill_is_known(struct zn_str inside); /* a label, or the value, and maybe a form of it */
+/* The next {{...}} in a text: its inside, and where it begins and ends. False: no more, or (inside->at NULL) not
+ * closed. */
+bool zn_fill_next(struct zn_str text, struct zn_str *inside, const char **from, const char **to);
+/* A summary or description with {{label}}, {{value}} and {{value|percent}}, |bytes, |duration filled in. */
+void zn_fill_text(struct zn_out *o, struct zn_str text, double value,
+	struct zn_str (*label)(const void *of, struct zn_str), const void *of);
 #endif
 
 /* ---- alert/eval.c (zn_rule_): runs the rules. ---- */

@@ -74,7 +74,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/obj/base/version.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/obj/base/version.o: $(B)/version
 # what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
-SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/token codec/http_client codec/dns \
+SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/options_read base/token codec/http_client codec/dns \
 	model/xid job/message output/report output/report_text output/notify output/export
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)

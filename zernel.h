@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log clock version loop options text file url token units procfs
+ *   base     log clock version loop options options_read text file url token units procfs
  *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path ras dcgm
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
  *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
@@ -2287,7 +2287,7 @@ int zn_timer_open(struct zn_io *io, uint64_t interval_ms);
 int zn_timer_set(struct zn_io *io, uint64_t interval_ms);
 uint64_t zn_timer_count(struct zn_io *io);
 
-/* ---- base/options.c (zn_options_): file, then environment, then command line; later ones win. ---- */
+/* ---- base/options.c (zn_option_ zn_options_help): the table of settings. ---- */
 
 /* What goes wrong in a simulation. MIXED is some of it, always; HEALTHY nothing; each other one is a healthy node with
  * one fault in the second half of each cycle, so that alerts fire and are resolved: docs/ALERTS.md says which. */
@@ -2393,11 +2393,42 @@ struct zn_options {
 	char alerts[ZN_TEXT_MAX]; /* file of alert rules; empty: the built-in ones alone */
 	const char *config;       /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
+void zn_options_help(FILE *to);
+
+#ifdef ZN_IN_base
+#define ZN_OPTION_DEFAULT_FILE "/etc/zernel.conf"
+#define ZN_OPTION_PREFIX       "ZERNEL_" /* of environment variables */
+#define ZN_OPTION_REPORT_PATH  "/var/lib/zernel/jobs"
+enum zn_option_origin {
+	ZN_OPTION_FILE = 1,
+	ZN_OPTION_ENVIRONMENT = 2,
+	ZN_OPTION_ARGUMENTS = 4,
+	ZN_OPTION_ANYWHERE = 7
+};
+
+struct zn_option {
+	const char *name;
+	bool (*set)(const struct zn_option *opt, void *field, const char *value); /* false: the value is bad */
+	size_t offset;
+	const char *argument; /* in the help; NULL: a flag */
+	const char *initial;  /* NULL: zero */
+	const char *is;       /* ends "'value' is not ..." */
+	uint64_t min, max;    /* of a number */
+	enum zn_option_origin where;
+	const char *help;
+};
+extern const struct zn_option zn_option_table[];
+extern const size_t zn_option_count;
+/* ": MIN to MAX" of a number; else empty. */
+void zn_option_range(const struct zn_option *opt, char *to, size_t cap);
+#endif
+
+/* ---- base/options_read.c (zn_options_): file, then environment, then command line; later ones win. ---- */
+
 /* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
  * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
  * a line in why, in printable ASCII, that names the bad option or value, where it stands, and what it may be. */
 int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
-void zn_options_help(FILE *to);
 /* Where a client finds the control socket, empty: nowhere. By the file and the environment alone; what is wrong with
  * them is the daemon's business, and not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);

@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log clock version loop options options_read text file url token units procfs
+ *   base     log clock version loop options options_read text file mountinfo url token units procfs
  *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path ras dcgm
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
  *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
@@ -2502,7 +2502,7 @@ int zn_str_hex_digit(char c);                             /* 0 to 15, or -1 */
 /* In place. In lists of mounts the kernel writes blanks and backslashes as a backslash and three octal digits. */
 void zn_str_unescape(char *text);
 
-/* ---- base/file.c (zn_file_): small files. ---- */
+/* ---- base/file.c (zn_file_ zn_names_): small files, and names in directories. ---- */
 
 struct stat;
 uint64_t zn_file_mtime_ns(const struct stat *st); /* when it was written last */
@@ -2515,9 +2515,29 @@ void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *
 /* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
  * something else. */
 int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
-/* Calls visit with the names of a directory, until it returns false. opendir() allocates. */
+/* The names in a directory, some 40 at one time, as the kernel gives them: opendir() allocates. The directory is open,
+ * and stays the caller's; one below 0 has no names. Zero is valid, and begins at the place where the directory stands. */
 struct dirent64;
+struct zn_names {
+	uint32_t at, have;
+	char bytes[1024] __attribute__((aligned(8)));
+};
+bool zn_names_read(struct zn_names *n, int dir);                   /* the next of them; false: there are none */
+const struct dirent64 *zn_names_take(struct zn_names *n);          /* one of these; NULL: no more of these */
+const struct dirent64 *zn_names_next(struct zn_names *n, int dir); /* both; NULL: there are no more */
+uint32_t zn_names_number(const struct dirent64 *e);                /* 0: it begins with no digit */
+/* Calls visit with each, until it returns false. */
 void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to);
+
+/* ---- base/mountinfo.c (zn_mountinfo_): lines of /proc/PID/mountinfo. ---- */
+
+struct zn_mount_line {
+	uint32_t dev;              /* as struct zn_file_id has it */
+	char *root, *point, *type; /* zn_str_unescape() makes of them what was mounted */
+	const char *options;       /* of the file system, with commas; empty: none */
+};
+/* Cuts a line without its end up, in place. False: it is none. */
+bool zn_mountinfo_read(char *text, struct zn_mount_line *l);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -6032,8 +6052,7 @@ struct zn_sweep {
 	int dir;
 	uint32_t before, newest; /* ids that were given last when the sweep before, and this one, began */
 	struct zn_maps maps;
-	size_t have, at;
-	char names[1024] __attribute__((aligned(8)));
+	struct zn_names names;
 };
 void zn_sweep_begin(struct zn_sweep *s, const char *proc_root);
 bool zn_sweep_step(struct zn_sweep *s, zn_maps_line *visit, void *to); /* false: it is done */
@@ -6096,7 +6115,6 @@ void zn_members_join(const struct zn_services *s, struct zn_joined *to);
 /* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
 
 #define ZN_SERVICES_FOUND  64
-#define ZN_SERVICE_NAMES   4096  /* bytes of names of /proc at one time */
 #define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
 #define ZN_SERVICE_PARENTS 6
 struct zn_service_member { /* a tracked process or a server, and what it is known by */
@@ -6120,8 +6138,7 @@ struct zn_services {
 	uint32_t listens[ZN_SERVICES_FOUND], listens_count;
 	bool sweeping, again;
 	int dir;
-	char names[ZN_SERVICE_NAMES] __attribute__((aligned(8)));
-	size_t at, have;
+	struct zn_names names;
 	uint64_t swept_ns, own_namespace;
 	uint32_t gpu_count;
 	struct zn_service_member gpu[ZN_PROCS_MAX]; /* by row; id 0: none */
@@ -6172,8 +6189,7 @@ struct zn_holders {
 	int dir;               /* /proc, while a look is under way */
 	bool sweeping;
 	uint64_t swept_ns;
-	size_t at, have;
-	char names[4096] __attribute__((aligned(8)));
+	struct zn_names names;
 	struct zn_holders_list found, list; /* by the look that is under way; by the last one */
 };
 void zn_holders_init(

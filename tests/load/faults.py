@@ -170,7 +170,8 @@ def ended_clearly(daemon, call):
     lines = daemon.read("log").splitlines()
     if daemon.process.returncode not in ((1, 2) if call == "openat" else (1,)):
         return f"exit status {daemon.process.returncode}"
-    lines = [line for line in lines if not line.startswith(("zerneld: warning: ras: ", "zerneld: warning: gauge: "))]  # it would have gone on without
+    # it would have gone on without
+    lines = [line for line in lines if not line.startswith(("zerneld: warning: ras: ", "zerneld: warning: gauge: "))]
     return None if len(lines) == 1 and re.match("zerneld: .{10}", lines[0]) else f"not one clear line: {lines}"
 
 
@@ -248,8 +249,8 @@ def calls_that_fail_again_and_again():
 
 # ---- live: the kernel's side, and other people's files
 
-# The fourth bpf() asks whether the kernel knows types of functions. No kernel that the probes run on says no; the verifier
-# would then take a minute and a half for what it refuses in the end.
+# The fourth bpf() asks whether the kernel knows types of functions. No kernel that the probes run on says no; the
+# verifier would then take a minute and a half for what it refuses in the end.
 LIVE = [
     ("bpf", ANY, "EPERM ENOMEM", (1, 2, 3, 5, 60, 200)),
     ("capset", EXIT, "EPERM", (1,)),

@@ -289,6 +289,7 @@ lint: # the page's modules
 	$(Q)tests/web/node_modules/.bin/eslint --config tests/web/eslint.config.mjs web/page 'tests/web/*.mjs'
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+	$(Q)tests/columns.py
 
 structure: all
 	$(Q)tests/structure.sh $(B)/obj

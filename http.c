@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * http.c: parses the head of an HTTP/1.1 request (RFC 9110, RFC 9112). It holds no state: a head that is not complete is
- * scanned again from its start, at most ZN_HTTP_HEAD_MAX bytes. A request that announces a body is answered and its
- * connection closed. Every verdict depends only on the bytes up to the one that decides it, so where TCP cuts the stream
- * changes nothing.
+ * http.c: parses the head of an HTTP/1.1 request (RFC 9110, RFC 9112). It holds no state: a head that is not complete
+ * is scanned again from its start, at most ZN_HTTP_HEAD_MAX bytes. A request that announces a body is answered and its
+ * connection closed. Every verdict depends only on the bytes up to the one that decides it, so where TCP cuts the
+ * stream changes nothing.
  */
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -38,8 +38,8 @@ run() {
 	fi
 }
 
-# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, until they are awaited; so many at a
-# time, if there is a limit
+# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, until they are awaited; so many
+# at a time, if there is a limit
 beside() {
 	while [ "${at_once:-0}" != 0 ] && [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do
 		wait -n

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * expr.c: expressions of alert rules, read into a tree of operations. Each function that reads a part returns the index of
- * a node, or ZN_NO_NODE after zn_lex_fail().
+ * expr.c: expressions of alert rules, read into a tree of operations. Each function that reads a part returns the index
+ * of a node, or ZN_NO_NODE after zn_lex_fail().
  */
 #include <math.h>
 
@@ -396,7 +396,8 @@ static const struct {
 #define LEVEL_EQUALS 2
 #define LEVEL_SUM    3
 
-/* An operator at the start of the next line goes on with the expression. Index into operators, or ZN_NO_NODE; not taken. */
+/* An operator at the start of the next line goes on with the expression. Index into operators, or ZN_NO_NODE; not
+ * taken. */
 static int operator_here(struct zn_parser *p)
 {
 	const char *at = p->at;

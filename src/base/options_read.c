@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * options_read.c: reads the settings, from a file, the environment and the command line; later ones win. All of it may be
- * hostile: the file is read up to 16 KiB, and what an error line shows of it is short and printable.
+ * options_read.c: reads the settings, from a file, the environment and the command line; later ones win. All of it may
+ * be hostile: the file is read up to 16 KiB, and what an error line shows of it is short and printable.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * holders.c: which processes have a device of a GPU open, by the open files of all processes of users, and which job each is
- * of. It runs on the finder's thread, in slices, and reads nothing while the node has no driver of GPUs.
+ * holders.c: which processes have a device of a GPU open, by the open files of all processes of users, and which job
+ * each is of. It runs on the finder's thread, in slices, and reads nothing while the node has no driver of GPUs.
  *
- * Limits: of root's processes those of jobs alone are looked at: the others are the node's own. A user who has most holders
- * leaves as much room as he takes, so others are in the table too.
+ * Limits: of root's processes those of jobs alone are looked at: the others are the node's own. A user who has most
+ * holders leaves as much room as he takes, so others are in the table too.
  */
 #include <bpf/bpf.h>
 #include <ctype.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * services.c: which processes serve together with those that use a GPU. A front end listens and calls no GPU; the engine calls
- * one and listens on nothing. They belong together if one is the other, if both are of one job, if one started the other,
- * if they have one session or one container (a namespace of process ids), or if a Unix socket joins them and they have one owner.
+ * services.c: which processes serve together with those that use a GPU. A front end listens and calls no GPU; the
+ * engine calls one and listens on nothing. They belong together if one is the other, if both are of one job, if one
+ * started the other, if they have one session or one container (a namespace of process ids), or if a Unix socket joins
+ * them and they have one owner.
  *
- * All processes are looked at when a process is tracked for the first time, and every few seconds, as a Unix socket tells
- * nothing when it begins to listen; one that listens on a port of TCP is told of, and looked at by itself. Runs on the finder's
- * thread: /proc is users'.
+ * All processes are looked at when a process is tracked for the first time, and every few seconds, as a Unix socket
+ * tells nothing when it begins to listen; one that listens on a port of TCP is told of, and looked at by itself. Runs
+ * on the finder's thread: /proc is users'.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sysfs.c: what a tree like /sys says of GPUs and of energy. Of the PCI device of each GPU: its link, its errors, its NUMA
- * node, whether it sleeps. Of AMD's and Intel's by DRM and hwmon: use, memory, power, temperatures, clocks. Energy of the
- * node by RAPL, by Cray's counters, and by meters of power.
+ * sysfs.c: what a tree like /sys says of GPUs and of energy. Of the PCI device of each GPU: its link, its errors, its
+ * NUMA node, whether it sleeps. Of AMD's and Intel's by DRM and hwmon: use, memory, power, temperatures, clocks. Energy
+ * of the node by RAPL, by Cray's counters, and by meters of power.
  *
- * A GPU that sleeps is not asked what would wake it. Text of drivers is bounded, and a figure that makes no sense is absent.
+ * A GPU that sleeps is not asked what would wake it. Text of drivers is bounded, and a figure that makes no sense is
+ * absent.
  *
- * Limits: i915 and xe do not say there how busy a GPU is. Where there is no counter of energy, as with amdgpu and meters of
- * power, it is power summed up over the looks.
+ * Limits: i915 and xe do not say there how busy a GPU is. Where there is no counter of energy, as with amdgpu and
+ * meters of power, it is power summed up over the looks.
  */
 #include <ctype.h>
 #include <dirent.h> /* struct dirent64 */

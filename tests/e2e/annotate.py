@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """zernel annotate: what programs say of themselves, by the verb and by the lines of Python that docs/WHY.md has; of
-whom a user may speak; containers; and bytes that are no labels. Real processes, users, control groups and namespaces."""
+whom a user may speak; containers; and bytes that are no labels. Real processes, users, control groups and
+namespaces."""
 import os
 import re
 import shutil

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """The control socket of a running daemon, with `zernel job` and with bare sockets: who may do what, hostile input,
-reports, what is left while the daemon is stopped or down, and records that a restart finds. The daemon simulates, but for one test."""
+reports, what is left while the daemon is stopped or down, and records that a restart finds. The daemon simulates, but
+for one test."""
 import ast
 import contextlib
 import json

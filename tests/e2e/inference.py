@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Requests of servers, seen in the kernel: how many, of what kind, how fast, against the client's own clock. The
-servers are real ones where Debian has them. All numbers are primes, so that none of them can be another one by chance."""
+servers are real ones where Debian has them. All numbers are primes, so that none of them can be another one by
+chance."""
 import http.client
 import json
 import os

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """NCCL's RAS service, asked about a job that hangs: by a server that stands in for it, which answers in both of its
-forms, and in every way that is wrong. The hang is real; its ranks are those of the stand-in NCCL, which has no such service."""
+forms, and in every way that is wrong. The hang is real; its ranks are those of the stand-in NCCL, which has no such
+service."""
 import json
 import socket
 import subprocess

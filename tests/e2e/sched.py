@@ -73,7 +73,8 @@ class Watched:
 
 def compare(scenario, repeats=41, unseen=0):
     """All causes within 2 % of the whole. What the program takes for a wait has in it the time until a CPU was free.
-    unseen: waits that may be nobody's, because on a busy machine the thread that wakes may find all there and not wait itself."""
+    unseen: waits that may be nobody's, because on a busy machine the thread that wakes may find all there and not wait
+    itself."""
     w = Watched()
     did, got = w.do(scenario, repeats)
     whole = did["wall"] / 1e9

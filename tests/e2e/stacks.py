@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """Stacks of Python: each call is counted under the stack that the program itself notes, line by line, for every CPython
-that can be had here; threads without Python, deep stacks, full tables, forks, programs that end at once; profiles as their readers take them."""
+that can be had here; threads without Python, deep stacks, full tables, forks, programs that end at once; profiles as
+their readers take them."""
 import glob
 import gzip
 import json

@@ -181,7 +181,8 @@ def a_network_that_loses():
     for actor in (one, other):
         actor.do(EXCHANGE)
     port = one.do("""
-listener = socket.socket(); listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000); listener.bind(("127.0.0.1", 0)); listener.listen()
+listener = socket.socket(); listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+listener.bind(("127.0.0.1", 0)); listener.listen()
 answer = listener.getsockname()[1]""")
     other.do(f"s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000); "
              f"s.connect(('127.0.0.1', {port})); lose(s)")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Calls the fake library from many kinds of Python stacks, on the line that also notes which stack it was, and at its
 end tells how often each was: what a walker of stacks must find, call by call. Runs under CPython 3.8 and later.
-Arguments: the library, a word for what to do. It makes a hooked call for each line `call` on its standard input, and begins with another line."""
+Arguments: the library, a word for what to do. It makes a hooked call for each line `call` on its standard input, and
+begins with another line."""
 import asyncio
 import ctypes
 import functools

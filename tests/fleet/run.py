@@ -397,7 +397,8 @@ def sums_that_are_known(fleet):
 
 def sums_that_are_added_up(fleet):
     """Each series that Prometheus had when it evaluated the rule, added up here. It may have had the last scrapes but
-    one of the nodes that it was reading just then, which takes until the scrape's timeout at most: so either is right."""
+    one of the nodes that it was reading just then, which takes until the scrape's timeout at most: so either is
+    right."""
     calm(fleet)
     for record, label in (("instance:zernel_gpu_memory_used_bytes:sum", "instance"),
             ("job_id:zernel_gpu_memory_used_bytes:sum", "job_id")):

@@ -68,8 +68,8 @@ SERVING = [
     ("shutdown", "ENOTCONN ENOMEM"),
 ]
 # what libc does by itself before and after, and what cannot fail or whose failure cannot matter
-OTHERS = set("""arch_prctl brk clock_gettime execve exit exit_group futex getpid getppid getrandom mprotect munmap readlink
-rseq rt_sigaction rt_sigreturn set_robust_list set_tid_address write""".split())
+OTHERS = set("""arch_prctl brk clock_gettime execve exit exit_group futex getpid getppid getrandom mprotect munmap
+readlink rseq rt_sigaction rt_sigreturn set_robust_list set_tid_address write""".split())
 OURS_FIRST = {"rt_sigprocmask"}  # all but the first are of libc, for threads, and cannot fail
 AGAIN = 11  # not in step with the calls that one connection makes
 

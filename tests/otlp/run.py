@@ -110,8 +110,8 @@ def stop(daemon):
 
 def page_after_export(daemon):
     """(when it was let go on, page). The daemon is stopped until its timers have expired, those of the simulation and
-    of the tick, and then a request has come. It takes up in one turn of its loop what waits for it, the oldest first: steps,
-    tick with an export, page."""
+    of the tick, and then a request has come. It takes up in one turn of its loop what waits for it, the oldest first:
+    steps, tick with an export, page."""
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)
     connection.request("GET", "/health")
     connection.getresponse().read()  # it is accepted

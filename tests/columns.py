@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""columns.py: prints each line of more than 120 columns. A line may be longer where it is data: with a text in quotes of
-40 characters or more, a pattern or a list within a longer text, or a row of a table of macros."""
+"""columns.py: prints each line of more than 120 columns. A line may be longer where it is data: with a text in quotes
+of 40 characters or more, a pattern or a list within a longer text, or a row of a table of macros."""
 import re
 import subprocess
 import sys

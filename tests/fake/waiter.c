@@ -4,8 +4,8 @@
  * that a test can hold it against where the daemon says that the launching thread's time went.
  *
  *   waiter LIBCUDA LIBNCCL [IDLE]   each line on stdin, "SCENARIO REPEATS", is answered with a line of JSON:
- *                                   nanoseconds by cause, of the whole, and of CPU time, and how many waits there were. IDLE: so
- *                                   many further threads, which wake twice a second
+ *                                   nanoseconds by cause, of the whole, and of CPU time, and how many waits there
+ *                                   were. IDLE: so many further threads, which wake twice a second
  */
 #include <dlfcn.h>
 #include <fcntl.h>

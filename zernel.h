@@ -173,9 +173,9 @@ static inline __u64 zn_bucket_floor(__u32 bucket)
 		<< ((i >> ZN_BUCKET_BITS) + ZN_FIRST_POWER - ZN_BUCKET_BITS);
 }
 
-/* Half a page. Added to with atomics by BPF and read with plain loads by the daemon; only zeroing all of it resets it. A
- * bucket has 32 bits: the daemon takes 2^31 out of one that has them and keeps how often it did (zn_hist_carry()). So what
- * a bucket holds is told by the functions of model/histogram.c alone. */
+/* Half a page. Added to with atomics by BPF and read with plain loads by the daemon; only zeroing all of it resets it.
+ * A bucket has 32 bits: the daemon takes 2^31 out of one that has them and keeps how often it did (zn_hist_carry()).
+ * So what a bucket holds is told by the functions of model/histogram.c alone. */
 #define ZN_CARRY_BITS 31
 struct zn_hist {
 	__u64 calls;
@@ -2275,8 +2275,8 @@ extern const char zn_version[], zn_commit[];
 
 /* As memset() to 0, but memory that is zero is not written to, so that it is not taken. */
 void zn_pages_clear(void *at, size_t len);
-/* Gives back what the calling thread's stack once had, and variables of its own that are zero: the C library writes to all
- * of them when it starts a thread. Not for the first thread. */
+/* Gives back what the calling thread's stack once had, and variables of its own that are zero: the C library writes to
+ * all of them when it starts a thread. Not for the first thread. */
 void zn_pages_drop_stack(void);
 
 /* ---- base/loop.c (zn_loop_ zn_timer_): the epoll loop. ---- */

@@ -27,26 +27,31 @@ void zn_pages_clear(void *at, size_t len)
 	}
 }
 
-/* Whole pages of a range. */
-static void drop_range(uintptr_t from, uintptr_t to)
+static char *page_up(char *at, size_t page)
 {
-	uintptr_t page = sysconf(_SC_PAGESIZE);
+	return at + (page - (uintptr_t)at % page) % page;
+}
 
-	from = (from + page - 1) / page * page;
-	to = to / page * page;
+/* Whole pages of a range. */
+static void drop_range(char *from, char *to)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	from = page_up(from, page);
+	to -= (uintptr_t)to % page;
 	if (from < to)
-		madvise((void *)from, to - from, MADV_DONTNEED);
+		madvise(from, (size_t)(to - from), MADV_DONTNEED);
 }
 
 /* Pages that were cleared and not written to since; only the calling thread uses them. */
-static void drop_zero(uintptr_t from, uintptr_t to)
+static void drop_zero(char *from, const char *to)
 {
-	uintptr_t page = sysconf(_SC_PAGESIZE), first;
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *first;
 
-	from = (from + page - 1) / page * page;
-	for (; from + page <= to; from += page) {
+	for (from = page_up(from, page); from + page <= to; from += page) {
 		first = from;
-		while (from + page <= to && is_zero((const char *)from, page))
+		while (from + page <= to && is_zero(from, page))
 			from += page;
 		drop_range(first, from);
 	}
@@ -56,7 +61,7 @@ static void drop_zero(uintptr_t from, uintptr_t to)
 
 void zn_pages_drop_stack(void)
 {
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0), low, high;
+	char *here = __builtin_frame_address(0), *low, *high;
 	pthread_attr_t attr;
 	void *stack;
 	size_t bytes;
@@ -64,7 +69,7 @@ void zn_pages_drop_stack(void)
 	if (pthread_getattr_np(pthread_self(), &attr))
 		return;
 	if (pthread_attr_getstack(&attr, &stack, &bytes) == 0) {
-		low = (uintptr_t)stack;
+		low = stack;
 		high = low + bytes;
 		if (here > low + 2 * PIECE && here < high) {
 			drop_range(low, here - 2 * PIECE); /* but for callees of this one */

@@ -23,7 +23,7 @@
  *            metrics_self metrics metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope
  *            lines why rates_json stalls_json
  *            baseline_json history_json io_json requests_json hardware_json date usage_json ghosts_json job_json report_gaps
- *            report flight report_text notify self
+ *            report flight report_cells report_text report_line notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels watch_jobs
  *            watch_cells watch_views watch verbs
@@ -6268,7 +6268,8 @@ enum zn_verb {
 	X(BOOT, "boot", NULL)     /* of struct zn_moment, when it was said; both are in files alone */                 \
 	X(UPTIME, "uptime", NULL) /* likewise: it tells when, however the wall clock was set since */                  \
 	X(JSON, "json", NULL)     /* the answer is wanted as JSON */                                                   \
-	X(LINE, "line", NULL)     /* the report is wanted as one line */
+	X(LINE, "line", NULL)     /* the report is wanted as one line */                                               \
+	X(MAIL, "mail", NULL)     /* the report is wanted as a mail */
 enum zn_key {
 #define X(e, name, variable) ZN_KEY_##e,
 	ZN_KEYS(X)
@@ -7549,12 +7550,49 @@ static inline uint32_t zn_flights_of(const struct zn_flights *t, struct zn_job_r
 }
 #endif
 
+/* ---- output/report_cells.c (zn_sheet_): figures of a report as short texts. ---- */
+
+#ifdef ZN_IN_output
+#define ZN_SHEET_SPAN_MAX 1e12 /* seconds; a span that is longer is no span */
+/* Of all GPUs: the one whose peak was highest, the share of their time that was used, and how many were not at all. */
+struct zn_gpu_sums {
+	struct zn_str highest; /* empty: there is none, or memory was not measured on one of them */
+	double busy_s, all_s;
+	unsigned count, unused;
+	bool hidden; /* the peak of one is not known */
+};
+struct zn_gpu_sums zn_sheet_gpus(struct zn_str list);
+double zn_sheet_number(struct zn_str json, const char *path);
+uint64_t zn_sheet_integer(struct zn_str json, const char *path);
+bool zn_sheet_true(struct zn_str json, const char *path);
+/* The sum of a list's or an object's numbers: of its items' member, or, without one, of its own values. */
+double zn_sheet_sum(struct zn_str list, const char *member);
+/* A cell's text; each returns to. The value is missing or null: "-". */
+char *zn_sheet_none(char to[ZN_UNITS_CELL]);
+char *zn_sheet_bytes(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_count(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_span_of(char to[ZN_UNITS_CELL], double s);
+char *zn_sheet_span(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_duration(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, double scale);
+char *zn_sheet_percent_of(char to[ZN_UNITS_CELL], double share);
+char *zn_sheet_percent(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_moment(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_share(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, const char *blank);
+char *zn_sheet_energy(char to[ZN_UNITS_CELL], struct zn_str r, const char *path);
+#endif
+
 /* ---- output/report_text.c (zn_report_): a report as people read it. ---- */
 
-/* From such JSON, so that a file says the same as a running job: a page for people, and one line of up to 250
- * characters without quotes or an end of line, for AdminComment. All is printable ASCII. Nothing if it is no JSON. */
+/* From such JSON, so that a file says the same as a running job. All is printable ASCII. Nothing if it is no JSON. */
 void zn_report_page(struct zn_out *o, struct zn_str json);
-void zn_report_line(struct zn_out *o, struct zn_str json);
+
+/* ---- output/report_line.c (zn_line_): a report in a line, and as mail. ---- */
+
+/* Up to 250 characters without quotes or an end of line, for AdminComment; the efficiencies, GPUs and energy are in its
+ * first 200. */
+void zn_line_report(struct zn_out *o, struct zn_str json);
+/* The page with the headers of a mail, but for those that say to whom. */
+void zn_line_mail(struct zn_out *o, struct zn_str json);
 
 /* ---- output/notify.c (zn_notify_): what Alertmanagers and the webhook are told of alerts. ---- */
 

@@ -65,7 +65,7 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 const total = (o) => Object.values(o).reduce((n, v) => n + v, 0);
 
 // A port of InfiniBand or RoCE: errors are told by kind, where there are any.
-const shownPorts = new Rows($("ports"), () => {
+const shownPorts = new Rows($("fabric").querySelector("ul"), () => {
 	const node = make("li"), name = make("b"), text = make("span");
 	inside(node, name, document.createTextNode(" "), text);
 	return {node, update(p) {
@@ -79,7 +79,7 @@ const shownPorts = new Rows($("ports"), () => {
 });
 
 export function gpus(s) {
-	show($("ports"), s.ports.length > 0);
+	show($("fabric"), s.ports.length > 0);
 	shownPorts.show(s.ports, (p) => `${p.device}/${p.port}`);
 	show($("gpus").querySelector(".empty"), !s.gpus.length);
 	shownGpus.show(s.gpus, (g) => g.gpu_id);

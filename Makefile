@@ -75,7 +75,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/obj/base/version.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/obj/base/version.o: $(B)/version
 # what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
-SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/token codec/http_client codec/dns \
+SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/options_read base/token codec/http_client codec/dns \
 	model/xid job/message output/report output/report_text output/notify output/export
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
@@ -296,6 +296,7 @@ lint: # the page's modules
 	$(Q)tests/web/node_modules/.bin/eslint --config tests/web/eslint.config.mjs web/page 'tests/web/*.mjs'
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+	$(Q)tests/columns.py
 
 structure: all
 	$(Q)tests/structure.sh $(B)/obj

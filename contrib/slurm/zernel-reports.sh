@@ -41,7 +41,8 @@ ask() {
 	timeout 20 "$@" </dev/null
 }
 
-# A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but the host.
+# A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but the
+# host.
 is_first_node() {
 	case $1 in '' | *[!0-9]*) return 1 ;; esac
 	[ "$(ask squeue -h -t all -j "$1" -o %B 2>/dev/null)" = "$node" ]

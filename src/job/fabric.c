@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * fabric.c: what the ports of InfiniBand and RoCE carried for jobs. The ports do not know whose their bytes are, so a job has
- * what they counted between two looks, ten seconds apart, in which it ran and no other job did. What a node with several
- * jobs carries is of the node alone.
+ * fabric.c: what the ports of InfiniBand and RoCE carried for jobs. The ports do not know whose their bytes are, so a
+ * job has what they counted between two looks, ten seconds apart, in which it ran and no other job did. What a node
+ * with several jobs carries is of the node alone.
  */
 #include "zernel.h"
 

@@ -2,8 +2,8 @@
 /*
  * ports.c: the ports of InfiniBand and RoCE devices: what each sent, received and found wrong since the daemon came.
  *
- * Limits: a counter that goes back was set back, and what it had lost before is not known; one of 32 bits that goes back
- * from its last quarter to its first has wrapped. Ports beyond ZN_PORTS_MAX are counted and not shown.
+ * Limits: a counter that goes back was set back, and what it had lost before is not known; one of 32 bits that goes
+ * back from its last quarter to its first has wrapped. Ports beyond ZN_PORTS_MAX are counted and not shown.
  */
 #include <string.h>
 

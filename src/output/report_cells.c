@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * report_cells.c: figures of a report of report.c as short texts, and sums over its lists. What is missing or null is "-".
+ * report_cells.c: figures of a report of report.c as short texts, and sums over its lists. What is missing or null is
+ * "-".
  */
 #include <string.h>
 

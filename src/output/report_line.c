@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * report_line.c: a report of report.c in one line, for Slurm's AdminComment, and as mail. Like its page, both are made from
- * the JSON alone, and plain ASCII.
+ * report_line.c: a report of report.c in one line, for Slurm's AdminComment, and as mail. Like its page, both are made
+ * from the JSON alone, and plain ASCII.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * dcgm_fuzz.c: any bytes as the page of a dcgm-exporter: what comes of them is the same however they were cut, is within its
- * tables, names a GPU by characters of UUIDs and addresses alone, and is no figure that the kernel's side tells.
+ * dcgm_fuzz.c: any bytes as the page of a dcgm-exporter: what comes of them is the same however they were cut, is
+ * within its tables, names a GPU by characters of UUIDs and addresses alone, and is no figure that the kernel's side
+ * tells.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * report_text_fuzz.c: any bytes as a report that lies in a file: its page is lines of printable ASCII of at most 80
- * columns, its line one of at most 250 characters, likewise those of its mail, and all are cut nowhere but where they are full.
+ * columns, its line one of at most 250 characters, likewise those of its mail, and all are cut nowhere but where they
+ * are full.
  */
 #include <stdlib.h>
 

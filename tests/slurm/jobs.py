@@ -496,7 +496,8 @@ def reports(*options):
            "SLURMD_NODENAME": NODE}
     with contextlib.suppress(FileNotFoundError):
         os.unlink(told)
-    done = run([f"{CONTRIB}/zernel-reports.sh", *options, "-d", site.reports, "-s", f"{site.folder}/reports-state"], env=env)
+    done = run([f"{CONTRIB}/zernel-reports.sh", *options, "-d", site.reports, "-s", f"{site.folder}/reports-state"],
+               env=env)
     equal(done.returncode, 1 if done.stderr else 0, f"exit status with {done.stderr!r}")
     try:
         with open(told) as file:
@@ -510,7 +511,8 @@ def reports_become_comments_and_mail():
     site.hooked()
     equal(reports("-r", "-c", "-m"), ("", ""), "what the first call says")
     driver = Told("mailed", "storm", "--threads", "1", "--calls", "1049")
-    job = submit(driver.command, "--mail-type=END", "--mail-user=who@example.org", "--job-name=a MailUser=eve@x MailType=END b")
+    job = submit(driver.command, "--mail-type=END", "--mail-user=who@example.org",
+                 "--job-name=a MailUser=eve@x MailType=END b")
     other = submit("true\n", "--mail-type=FAIL", "--mail-user=not@example.org")
     site.cluster.wait(job, "RUNNING")
     driver.go(job)
@@ -520,6 +522,9 @@ def reports_become_comments_and_mail():
     equal(why, "", "complaints")
     check(f"|jobid={other}|set|AdminComment=cpu_eff=" in told, f"a comment for the job that ended: {told}")
     check("mailer" not in told and job not in told, f"no mail yet, as nobody asked for one: {told}")
+    steps = {s["name"]: s for s in parse_json(zernel("job", "report", job, "--json").stdout)["steps"]}
+    check(steps["batch"]["cpu_seconds"] > 0 and steps["batch"]["memory_peak_bytes"] > 0 and not steps["batch"]["end"],
+          f"what a step that runs has used so far: {steps}")
     comment = site.cluster.say("scontrol", "show", "job", job)
     check("AdminComment=cpu_eff=" in comment and "launches=1.0" in comment, f"a comment of the job that runs: {comment}")
     driver.let_go()
@@ -542,7 +547,8 @@ def a_mailer_that_fails_is_complained_of():
     report(job)
     with open(f"{site.folder}/tools/fails", "w"):
         pass
-    equal(reports("-c", "-m")[1], f"zernel-reports: no comment for job {job}\nzernel-reports: no mail for job {job}\n", "stderr")
+    equal(reports("-c", "-m")[1],
+          f"zernel-reports: no comment for job {job}\nzernel-reports: no mail for job {job}\n", "stderr")
     os.unlink(f"{site.folder}/tools/fails")
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A real daemon while processes, jobs, libraries, mounts, servers and clients come and go, for MINUTES; what it holds must not
-grow. Writes FILE with a picture of its memory: how it was before, while and after, in rows that say yes or no. The first third
-is for what is filled once and kept (rows of tables that were used, histories); what came later is compared with that.
+"""A real daemon while processes, jobs, libraries, mounts, servers and clients come and go, for MINUTES; what it holds
+must not grow. Writes FILE with a picture of its memory: how it was before, while and after, in rows that say yes or no.
+The first third is for what is filled once and kept (rows of tables that were used, histories); what came later is
+compared with that.
 
 Limits: as root, on a machine on which nobody else uses these libraries. The GPU is the stand-in.
 usage: run.py MINUTES FILE
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 import urllib.request
@@ -28,7 +30,8 @@ from harness import CUDA, DRIVER, NCCL, ZERNEL, Daemon, State, alone, applicatio
 SAMPLE_S, QUIET_S = 5, 20
 MIB = 1 << 20
 NAMES = ("train", 'na"me', "two\\nlines", "é", "a" * 15)
-# what a process does that has the library at PATH: memory, two ranks, launches, waits; then for some time it serves requests
+# what a process does that has the library at PATH: memory, two ranks, launches, waits; then for some time it serves
+# requests
 PROGRAM = """
 import ctypes, sys, time
 sys.path.insert(0, {e2e!r})
@@ -72,8 +75,10 @@ class Churn:
 
     def __init__(self, daemon, seed):
         self.daemon, self.over, self.rounds, self.trouble = daemon, threading.Event(), {}, []
-        kinds = (self.process, self.job, self.library, self.mount, self.server, self.scrape, self.socket, self.rude, self.reload)
-        self.threads = [threading.Thread(target=self.repeat, args=(kind, random.Random(f"{seed} {kind.__name__}"))) for kind in kinds]
+        kinds = (self.process, self.job, self.library, self.mount, self.server, self.scrape, self.socket, self.rude,
+                 self.reload)
+        self.threads = [threading.Thread(target=self.repeat, args=(kind, random.Random(f"{seed} {kind.__name__}")))
+                        for kind in kinds]
         for thread in self.threads:
             thread.start()
 
@@ -97,9 +102,10 @@ class Churn:
     # ---- applications
 
     def program(self, rng, path=CUDA, more="", **options):
-        code = PROGRAM.format(e2e=os.path.join(os.path.dirname(HERE), "e2e"), name=rng.choice(NAMES), path=path, nccl=NCCL,
-                              id=rng.randbytes(16).hex().encode()) + more
-        return subprocess.Popen([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE, env=application_env(None), **options)
+        code = PROGRAM.format(e2e=os.path.join(os.path.dirname(HERE), "e2e"), name=rng.choice(NAMES), path=path,
+                              nccl=NCCL, id=rng.randbytes(16).hex().encode()) + more
+        return subprocess.Popen([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE,
+                                env=application_env(None), **options)
 
     def ends(self, process):
         said, _ = process.communicate(timeout=120)
@@ -158,14 +164,16 @@ class Churn:
 
     def socket(self, rng):
         with self.connect(self.daemon.ws_port) as s:
-            frames = Frames(s, handshake(s, rng.choice(("/ws", "/ws?topics=processes,alerts", "/ws?topics=gpus&interval_ms=250"))))
+            path = rng.choice(("/ws", "/ws?topics=processes,alerts", "/ws?topics=gpus&interval_ms=250"))
+            frames = Frames(s, handshake(s, path))
             for _ in range(rng.randrange(1, 6)):
                 frames.message()
 
     def rude(self, rng):
         """Says half of what it has to say, or nothing, and hangs up or resets the connection."""
         with self.connect(rng.choice((self.daemon.port, self.daemon.ws_port))) as s:
-            s.sendall(rng.choice((b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00")))
+            whole = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+            s.sendall(rng.choice((b"", whole[:8], whole, b"\x16\x03\x01\x02\x00")))
             if rng.random() < 0.5:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
 
@@ -210,8 +218,8 @@ def entries(daemon):
 
 def sample(daemon, began):
     return {"minute": (time.monotonic() - began) / 60, "own": resident(daemon.pid),
-            "children": sum(map(resident, family_of(daemon.pid)[1:])), "files": daemon.fds(), "kernel": kernel_memory(daemon),
-            "health": daemon.health()[0]}
+            "children": sum(map(resident, family_of(daemon.pid)[1:])), "files": daemon.fds(),
+            "kernel": kernel_memory(daemon), "health": daemon.health()[0]}
 
 
 def quiet(daemon):
@@ -242,6 +250,10 @@ def most(samples, what):
     return max(s[what] for s in samples)
 
 
+def unwell(samples):
+    return sum(s["health"] != 200 for s in samples)
+
+
 def rows_of(first, later, before, after, lost):
     """(what, before, after, limit, whether it holds)"""
     mib = lambda value: f"{value / MIB:.2f} MiB"
@@ -249,26 +261,29 @@ def rows_of(first, later, before, after, lost):
               most(later, key) <= most(first, key) + limit * MIB)
              for name, key, limit in (("memory of its own", "own", 1), ("memory of its other processes", "children", 1),
                                       ("kernel tables", "kernel", 0.25))]
-    left = {table: (before["entries"].get(table, 0), n) for table, n in after["entries"].items() if n > before["entries"].get(table, 0)}
+    was = before["entries"]
+    left = {table: (was.get(table, 0), n) for table, n in after["entries"].items() if n > was.get(table, 0)}
     return grown + [
         ("open files, at rest", before["files"], after["files"], "as many", after["files"] <= before["files"]),
-        ("rows of tables in use, at rest", round(sum(before["entries"].values())), round(sum(after["entries"].values())), "no table has more", not left),
+        ("rows of tables in use, at rest", round(sum(was.values())), round(sum(after["entries"].values())),
+         "no table has more", not left),
         ("CPU of a tick, at rest", f"{before['tick_ms']:.2f} ms", f"{after['tick_ms']:.2f} ms", "1.5 times and 0.5 ms",
          after["tick_ms"] <= 1.5 * before["tick_ms"] + 0.5),
-        ("samples in which it was not well", sum(s["health"] != 200 for s in first), sum(s["health"] != 200 for s in later), "0",
-         all(s["health"] == 200 for s in first + later)),
+        ("samples in which it was not well", unwell(first), unwell(later), "0", not unwell(first + later)),
         ("events lost, but stacks that found no room", "", round(sum(lost.values())), "0", not lost)], left
 
 
 def page(minutes, rows, found, rounds, daemon):
     kernel, version = os.uname().release, run([daemon.process.args[0], "--version"]).stdout.strip()
-    lines = ["# A soak", "", "Written by `make soak`; do not edit.", "",
-             f"{time.strftime('%Y-%m-%d')}, {version}, Linux {kernel}, {os.cpu_count()} cores: {minutes:g} minutes of processes, jobs,",
-             "libraries, mounts, servers and clients that come and go. The first third is for what is filled once and kept; the",
-             "second column is the most of that third, or at rest after it, and the third column the same of the rest.", "",
+    text = f"""{time.strftime('%Y-%m-%d')}, {version}, Linux {kernel}, {os.cpu_count()} cores: {minutes:g} minutes of
+        processes, jobs, libraries, mounts, servers and clients that come and go. The first third is for what is filled
+        once and kept; the second column is the most of that third, or at rest after it, and the third column the same
+        of the rest."""
+    lines = ["# A soak", "", "Written by `make soak`; do not edit.", "", *textwrap.wrap(" ".join(text.split()), 118), "",
              "| what | first third | after it | limit | within |", "|---|---|---|---|---|"]
     lines += [f"| {what} | {a} | {b} | {limit} | {'yes' if good else '**no**'} |" for what, a, b, limit, good in rows]
-    lines += ["", "![memory of the daemon](images/soak.svg)", "", "What came and went: " + ", ".join(f"{k} {v}" for k, v in rounds.items()) + "."]
+    went = ", ".join(f"{kind} {count}" for kind, count in rounds.items())
+    lines += ["", "![memory of the daemon](images/soak.svg)", "", f"What came and went: {went}."]
     for title, what in found.items():
         lines += ["", f"{title}: {what}."] if what else []
     return "\n".join(lines) + "\n"
@@ -286,10 +301,12 @@ def soak(minutes):
     no_room = lost.pop("stack", 0)
     rows, left = rows_of(first, later, before, after, lost)
     rounds = {kind: one.rounds[kind] + two.rounds[kind] for kind in one.rounds}
-    text = page(minutes, rows, {"Tables with more rows than before": left, "Lost": lost, "Stacks that found no room": no_room,
-                                "What failed of the churn itself": one.trouble + two.trouble}, rounds, daemon)
-    picture = draw("Memory of the daemon", "minutes", "MiB", [s["minute"] for s in first + later],
-                   [("its own", [s["own"] / MIB for s in first + later]), ("its other processes", [s["children"] / MIB for s in first + later])])
+    found = {"Tables with more rows than before": left, "Lost": lost, "Stacks that found no room": no_room,
+             "What failed of the churn itself": one.trouble + two.trouble}
+    text, samples = page(minutes, rows, found, rounds, daemon), first + later
+    picture = draw("Memory of the daemon", "minutes", "MiB", [s["minute"] for s in samples],
+                   [(name, [s[key] / MIB for s in samples])
+                    for name, key in (("its own", "own"), ("its other processes", "children"))])
     print("\n".join(daemon.lines()[-20:]), file=sys.stderr)
     return text, picture, all(good for *_, good in rows) and not one.trouble + two.trouble
 
@@ -301,7 +318,8 @@ def main():
         text, picture, good = soak(float(sys.argv[1]))
     with open(sys.argv[2], "w") as file:
         file.write(text)
-    with open(os.path.join(os.path.dirname(os.path.abspath(sys.argv[2])), "images/soak.svg"), "w") as file:
+    place = os.path.dirname(os.path.abspath(sys.argv[2]))
+    with open(os.path.join(place, "images/soak.svg"), "w") as file:
         file.write(picture)
     print(text)
     sys.exit(0 if good else 1)

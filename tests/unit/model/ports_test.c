@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ports_test.c: counters of ports since the daemon came: the first look, a wrap, a counter that was set back, ports that go
- * and come, and more of them than there is room for.
+ * ports_test.c: counters of ports since the daemon came: the first look, a wrap, a counter that was set back, ports
+ * that go and come, and more of them than there is room for.
  */
 #include <string.h>
 

@@ -727,7 +727,7 @@ test("a port of InfiniBand says what it carried, and which errors it had", async
 	const server = await fake(await snapshot()), page = await open(server.url);
 	server.set({ports: [port(), port({port: 2, active: false, rate_mbit: null, bytes: {},
 		errors: {symbol: 0, out_of_sequence: 7}, congestion: {cnp_sent: 2, ecn_marked: 3}})]});
-	await is(page, "#fabric li:nth-child(1)", /^mlx5_0 port 1 InfiniBand · active · 400 Gb\/s · 3\.0 GiB sent$/);
+	await is(page, "#fabric li:nth-child(1)", /^mlx5_0 port 1 InfiniBand · active · 400 Gb\/s · 3\.00 GiB sent$/);
 	await is(page, "#fabric li:nth-child(2)", /^mlx5_0 port 2 InfiniBand · down · errors: 7 out of sequence · 5 notices of congestion$/);
 	assert.equal(await page.locator("#fabric .wrong").count(), 1);
 	server.set({ports: undefined});

@@ -181,7 +181,7 @@ T(a_step_that_runs)
 		step = (struct zn_step){.name = "batch", .end_ns = 1};
 		zn_use_step(&uses, job, &step);
 		CHECK_EQ(step.cpu_ns, 0);
-		step = (struct zn_step){.name = "../../../../../.."};
+		step = (struct zn_step){.name = "../../../../.."};
 		zn_use_step(&uses, job, &step);
 		CHECK_EQ(step.cpu_ns, 0);
 	}

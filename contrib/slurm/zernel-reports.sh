@@ -36,9 +36,10 @@ failed() {
 	status=1
 }
 
-# Slurm's commands, zernel and the mailer: none may hold the next call up.
+# Slurm's commands, zernel and the mailer: none may hold the next call up, nor keep the lock when it leaves a process
+# behind.
 ask() {
-	timeout 20 "$@" </dev/null
+	timeout 20 "$@" </dev/null 9>&-
 }
 
 # A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but the
@@ -65,18 +66,19 @@ comment_ended() {
 	failed "no comment for job $1"
 }
 
-# Who asked for mail at the end. A name of a job may contain such words, so the last ones count, which are Slurm's.
+# Who asked for mail at the end. A name of a job may contain such words, and line ends, so the last ones count, which
+# are Slurm's.
 mail_address() {
 	ask scontrol -o show job "$1" 2>/dev/null |
 		sed -n 's/.* MailUser=\([A-Za-z0-9][A-Za-z0-9._+@-]*\) MailType=\([A-Z_,]*\).*/\1 ,\2,/p' |
-		sed -n 's/ .*,\(END\|ALL\),.*//p'
+		sed -n 's/ .*,\(END\|ALL\),.*//p' | tail -n 1
 }
 
 mail_report() {
 	to=$(mail_address "$1")
 	[ "$to" ] || return
 	if text=$(ask zernel job report "$1" --restart "$2" --mail) &&
-		printf 'To: %s\n%s\n' "$to" "$text" | timeout 20 "${SENDMAIL:-/usr/sbin/sendmail}" -i -- "$to"; then
+		printf 'To: %s\n%s\n' "$to" "$text" | timeout 20 "${SENDMAIL:-/usr/sbin/sendmail}" -i -- "$to" 9>&-; then
 		return
 	fi
 	failed "no mail for job $1"

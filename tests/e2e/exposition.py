@@ -130,7 +130,7 @@ def jobs_and_nodes_alone_in_300_series():
     families = set(re.findall(r"# TYPE (\S+)", daemon.get("/metrics")))
     for asks, names in (("rules", names_of_rules("zernel.rules.yml")), ("alerts", names_of_rules("zernel.alerts.yml")),
                         ("cluster", names_of_panels("cluster")), ("job", names_of_panels("job"))):
-        check(len(names) > 10, f"{asks}: {names}")
+        check(len(names) > 7, f"{asks}: {names}")
         equal({n for n in names if n not in families and re.sub("_(bucket|sum|count)$", "", n) not in families}, set(),
               f"what {asks} ask for and is not there")
     processes = daemon.get("/metrics?collect[]=process")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mappings_test.c: records in a ring of the kernel's: those that wrap around its end, those of other kinds, lost ones, and
- * such as no kernel writes. The ring is plain memory; which file has a library's name says a stand-in.
+ * mappings_test.c: records in a ring of the kernel's: those that wrap around its end, those of other kinds, lost ones,
+ * and such as no kernel writes. The ring is plain memory; which file has a library's name says a stand-in.
  */
 #include <linux/perf_event.h>
 #include <poll.h>

@@ -6304,8 +6304,6 @@ struct zn_naming_frame {
 };
 int zn_naming_open(struct zn_naming *n); /* before any thread and any filter */
 void zn_naming_close(struct zn_naming *n);
-/* Nothing is read of this owner now. */
-bool zn_naming_waits(struct zn_naming *n, uint32_t owner, uint64_t now_ns);
 /* The process that held a reader up last; 0: none, or it is read again. */
 uint32_t zn_naming_held(const struct zn_naming *n);
 /* As zn_python_find(). */

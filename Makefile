@@ -3,6 +3,7 @@
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
 # make bench      measures and writes docs/BENCHMARKS.md; PARTS=memory measures that alone, and writes nothing
+# make soak       30 minutes of coming and going, and writes docs/SOAK.md; SOAK_MINUTES=3 is shorter
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
@@ -51,7 +52,7 @@ all: $(B)/zerneld $(B)/zernel
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp bench soak fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -236,6 +237,12 @@ bench:
 	@tests/setup.sh bench
 	@$(MAKE) --no-print-directory tests bench-tools
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md $(PARTS)
+
+SOAK_MINUTES ?= 30
+soak:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
+	@/usr/bin/python3 tests/soak/run.py $(SOAK_MINUTES) docs/SOAK.md
 
 BENCH := calls attach_floor launch mapping crowd record scrape render tick fanout fleet growth attach_empty
 .PHONY: bench-tools

@@ -15,7 +15,7 @@
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena arena_job arena_quota
  *            arena_request ends probe shadow mappers system file_budget change mapped judge libraries scan
- *            mappings places members services holders find python naming clock walker
+ *            mappings places members services holders children find python naming clock walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup usage
  *            energy fabric ghosts annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
@@ -6318,6 +6318,20 @@ void zn_holders_run(struct zn_holders *h, uint64_t until_ns);
 void zn_holders_close(struct zn_holders *h);
 #endif
 
+/* ---- probe/children.c (zn_children_): workers that were forked before their parent was tracked. ---- */
+
+#ifdef ZN_IN_probe
+struct zn_children {
+	struct zn_arena *arena;
+	struct zn_tree tree;
+	uint32_t looked_for[ZN_PROCS_MAX]; /* ids of processes whose children were looked for, by row */
+};
+void zn_children_init(struct zn_children *c, struct zn_arena *arena);
+void zn_children_close(struct zn_children *c);
+bool zn_children_pending(const struct zn_children *c);           /* there is something left to look at */
+void zn_children_find(struct zn_children *c, uint64_t until_ns); /* a part of it, not longer than until then */
+#endif
+
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
@@ -6396,8 +6410,6 @@ struct zn_naming_frame {
 };
 int zn_naming_open(struct zn_naming *n); /* before any thread and any filter */
 void zn_naming_close(struct zn_naming *n);
-/* Nothing is read of this owner now. */
-bool zn_naming_waits(struct zn_naming *n, uint32_t owner, uint64_t now_ns);
 /* The process that held a reader up last; 0: none, or it is read again. */
 uint32_t zn_naming_held(const struct zn_naming *n);
 /* As zn_python_find(). */

@@ -593,11 +593,11 @@ struct zn_proc {
 #define ZN_HAS_PYTHON 0x80000000u /* of calls: its row of struct zn_python is there; the daemon sets it */
 /* Bits of calls that the daemon sets and takes away (model/budget.c): what is not measured of a process at this moment, as
  * it would cost more than its budget. In the order in which they are spared: what says least for its cost comes first.
- * Columns: name; label `family`; what a report calls it; the family. */
-#define ZN_SPARE_PARTS(X)                                                                                                    \
-	X(STACKS, "stacks", "which lines of its programs did it", STACKS)                                              \
-	X(SWITCHES, "sched", "where the launching threads' time went", SCHED)                                          \
-	X(FILES, "vfs", "some I/O", VFS)
+ * Columns: name; label `family`. */
+#define ZN_SPARE_PARTS(X)                                                                                              \
+	X(STACKS, "stacks")                                                                                            \
+	X(SWITCHES, "sched")                                                                                           \
+	X(FILES, "vfs")
 enum zn_spare {
 #define X(e, ...) ZN_SPARE_##e,
 	ZN_SPARE_PARTS(X)
@@ -3896,11 +3896,12 @@ void zn_budget_slot(struct zn_budget *b, uint64_t now_ns); /* twenty times a sec
 /* What all but hooked calls cost a process now, ns a second. */
 uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id);
 const char *zn_spare_label(enum zn_spare part);
-const char *zn_spare_about(enum zn_spare part);
 /* What is kept of a process; NULL: nothing of it is or was spared. */
 const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, uint32_t id);
 /* In what part of the time it is measured now, of ZN_DUTY_ONE. */
 uint32_t zn_spare_duty(const struct zn_spent *s, enum zn_spare part);
+/* In what part of the time that it lived it was, in thousandths: below 1000 if any is missing. */
+uint32_t zn_spare_seen(const struct zn_spent *s, enum zn_spare part, uint64_t lived_ns);
 
 /* ---- model/stopped.c (zn_stopped_): processes that cannot go on: stopped, frozen, or in uninterruptible sleep. ---- */
 
@@ -6451,6 +6452,7 @@ struct zn_job {
 	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
 	uint64_t counted_ns; /* up to when the GPUs' time is counted */
+	uint64_t lived_ns, unseen_ns[ZN_SPARE_COUNT]; /* of processes that have gone; what was spared of them */
 	bool astray;         /* since then a process did something on a GPU that is not known */
 };
 struct zn_jobs {
@@ -6517,6 +6519,8 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
 struct zn_proc_gpu zn_job_memory(
 	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
+/* For how much of the time that its processes lived a part was measured, in thousandths. */
+uint32_t zn_job_seen(const struct zn_jobs *j, const struct zn_job *job, enum zn_spare part);
 void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
 
 /* ---- job/gpu_time.c (zn_job_gpus_): what a job holds on each GPU, and whether it uses it. ---- */

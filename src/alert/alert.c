@@ -6,7 +6,7 @@
  * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the
  * instances of a rule beyond it are one alert together, which has a place of its own.
  */
-#include <math.h>
+#include <float.h>
 #include <sys/random.h>
 
 #include "zernel.h"
@@ -207,7 +207,7 @@ int zn_alerts_open(
 	a->work.past_quota = (struct zn_quota){0};
 	a->room[ZN_ROOM_CRITICAL].size = CRITICAL_PLACES;
 	a->room[ZN_ROOM_ALL].size = ZN_ALERTS_OWN - CRITICAL_PLACES;
-	a->names = (struct zn_rule_names){type, o->overhead_budget ? (double)o->overhead_budget / PPM : HUGE_VAL};
+	a->names = (struct zn_rule_names){type, o->overhead_budget ? (double)o->overhead_budget / PPM : DBL_MAX};
 	a->file = o->alerts;
 	a->next_id = zn_wall_ms() << 20;
 	a->rules = &a->book[0];

@@ -22,32 +22,34 @@
 #define ROOM_S     10
 #define BELOW      90 /* percent */
 #define ROOM       80
+#define SMALL      20 /* a part that costs less than one in so many of the budget is always measured */
 #define SEEN_LEAST (20 * ZN_NS_PER_MS) /* of a look: less of a part says nothing about its cost */
 #define LOG_NS     (60 * ZN_NS_PER_S)
 #define FILE_LEFT  2 /* of what a read costs, one in so many is left where it is spared: the kernel's way to the programs */
 
-static const struct {
-	const char *label, *about;
-	enum zn_family family;
-} parts[] = {
-#define X(e, label, about, family) {label, about, ZN_FAM_##family},
-	ZN_SPARE_PARTS(X)
-#undef X
-};
-
 const char *zn_spare_label(enum zn_spare part)
 {
-	return parts[part].label;
-}
+	static const char *const label[] = {
+#define X(e, label) label,
+		ZN_SPARE_PARTS(X)
+#undef X
+	};
 
-const char *zn_spare_about(enum zn_spare part)
-{
-	return parts[part].about;
+	return label[part];
 }
 
 uint32_t zn_spare_duty(const struct zn_spent *s, enum zn_spare part)
 {
 	return s->duty[part] ? s->duty[part] : ZN_DUTY_ONE;
+}
+
+uint32_t zn_spare_seen(const struct zn_spent *s, enum zn_spare part, uint64_t lived_ns)
+{
+	uint64_t unseen_ns = s->unseen_ns[part] < lived_ns ? s->unseen_ns[part] : lived_ns;
+
+	if (!s->unseen_ns[part])
+		return 1000;
+	return lived_ns ? (uint32_t)((lived_ns - unseen_ns) / (lived_ns / 1000 + 1)) : 0;
 }
 
 static bool is_whole(const struct zn_spent *s)
@@ -211,15 +213,15 @@ static uint64_t allowance_of_all(const struct zn_budget *b)
 /* In what part of the time each may be measured for so much. What is spared last is paid for first. */
 static void target_find(const struct zn_budget_row *r, uint64_t budget, uint32_t to[ZN_SPARE_COUNT])
 {
-	uint64_t fixed = r->fixed, left;
+	uint64_t left = r->fixed < budget / 2 ? budget - r->fixed : budget / 2, least = 0;
 
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
-		fixed += floor_of(r, i);
-	left = fixed < budget / 2 ? budget - fixed : budget / 2;
+		least += floor_of(r, i);
+	left = left > least ? left - least : 0;
 	for (int i = ZN_SPARE_COUNT - 1; i >= 0; i--) {
 		uint64_t more = r->cost[i] - floor_of(r, (enum zn_spare)i), duty = ZN_DUTY_ONE;
 
-		if (more > left)
+		if (more > left && more > budget / SMALL)
 			duty = left * ZN_DUTY_ONE / more;
 		to[i] = duty < ZN_BUDGET_LEAST ? ZN_BUDGET_LEAST : (uint32_t)duty;
 		more = part_of(more, to[i], ZN_DUTY_ONE);
@@ -269,7 +271,7 @@ static void log_spared(struct zn_budget *b, const struct zn_proc *p, const struc
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT && len < (int)sizeof(text) - 1; i++)
 		if (zn_spare_duty(s, i) < ZN_DUTY_ONE)
 			len += snprintf(text + len, sizeof(text) - (size_t)len, "%s %s %u %%", len ? "," : "",
-				parts[i].label, zn_spare_duty(s, i) * 100 / ZN_DUTY_ONE);
+				zn_spare_label(i), zn_spare_duty(s, i) * 100 / ZN_DUTY_ONE);
 	zn_log(ZN_INFO,
 		"process %u: all of it would cost %llu.%02llu %% of a core, more than --overhead-budget: measured in a "
 		"part of the time:%s",

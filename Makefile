@@ -237,7 +237,7 @@ bench:
 	@$(MAKE) --no-print-directory tests bench-tools
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md $(PARTS)
 
-BENCH := calls attach_floor launch mapping crowd record scrape render tick fanout fleet growth attach_empty
+BENCH := calls attach_floor launch mapping crowd storm record scrape render tick fanout fleet growth attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
 build/bench/%: tests/bench/%.c build/bench/libzernel.a

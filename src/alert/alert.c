@@ -169,7 +169,7 @@ const char zn_alerts_defaults[] =
 	"  expr      zernel_overhead_ratio > overhead_budget\n"
 	"  clear     at overhead_budget * 80%\n"
 	"  for       30s\n"
-	"  summary   hooked calls cost process {{pid}} {{value|percent}} of a core, more than --overhead-budget\n"
+	"  summary   our probes cost process {{pid}} {{value|percent}} of a core, more than --overhead-budget\n"
 	"\n"
 	"alert events_lost\n"
 	"  expr      increase(zernel_lost_total{what=(\"ringbuf\", \"series\", \"process\", \"thread\",\n"

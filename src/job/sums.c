@@ -75,7 +75,7 @@ static void add_lived(const struct zn_jobs *j, struct zn_spent *to, uint64_t *li
 		to->unseen_ns[i] += s->unseen_ns[i];
 }
 
-uint32_t zn_job_seen(const struct zn_jobs *j, const struct zn_job *job, enum zn_spare part)
+uint32_t zn_job_seen_part(const struct zn_jobs *j, const struct zn_job *job, enum zn_spare part)
 {
 	uint64_t lived_ns = job->lived_ns;
 	struct zn_spent all = {0};

@@ -22,10 +22,11 @@
 #define ROOM_S     10
 #define BELOW      90 /* percent */
 #define ROOM       80
-#define SMALL      20 /* a part that costs less than one in so many of the budget is always measured */
+#define SMALL      20                  /* a part that costs less than one in so many of the budget is always measured */
 #define SEEN_LEAST (20 * ZN_NS_PER_MS) /* of a look: less of a part says nothing about its cost */
 #define LOG_NS     (60 * ZN_NS_PER_S)
-#define FILE_LEFT  2 /* of what a read costs, one in so many is left where it is spared: the kernel's way to the programs */
+#define FILE_LEFT                                                                                                      \
+	2 /* of what a read costs, one in so many is left where it is spared: the kernel's way to the programs */
 
 const char *zn_spare_label(enum zn_spare part)
 {
@@ -145,8 +146,8 @@ static void costs_read(struct zn_budget *b, uint32_t row, const struct zn_proc *
 		if (seen_ns >= SEEN_LEAST)
 			r->cost[i] = (uint64_t)((__uint128_t)more * ZN_NS_PER_S / seen_ns);
 		if (i == ZN_SPARE_SWITCHES && unseen_ns >= SEEN_LEAST)
-			r->floor[i] = (uint64_t)((__uint128_t)(s->spared_ns - r->spared_before) * ZN_NS_PER_S /
-				unseen_ns);
+			r->floor[i] =
+				(uint64_t)((__uint128_t)(s->spared_ns - r->spared_before) * ZN_NS_PER_S / unseen_ns);
 		r->full += r->cost[i];
 	}
 	r->spared_before = s->spared_ns;

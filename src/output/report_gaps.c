@@ -141,31 +141,32 @@ static const char *steps_lost(const struct zn_report *r)
 }
 
 /* Of its processes together, by the time that they lived. */
-static const char *spared(const struct zn_report *r, enum zn_spare part)
+static const char *spared_part(const struct zn_report *r, enum zn_spare part)
 {
 	static char why[ZN_SPARE_COUNT][ZN_TEXT_MAX];
-	uint32_t seen = zn_job_seen(r->state->jobs, r->job, part);
+	uint32_t seen = zn_job_seen_part(r->state->jobs, r->job, part);
 
 	if (seen == 1000)
 		return NULL;
-	snprintf(why[part], ZN_TEXT_MAX, "it would have cost more than --overhead-budget: measured for %u.%u %% of the time",
-		seen / 10, seen % 10);
+	snprintf(why[part], ZN_TEXT_MAX,
+		"it would have cost more than --overhead-budget: measured for %u.%u %% of the time", seen / 10,
+		seen % 10);
 	return why[part];
 }
 
 static const char *spared_stacks(const struct zn_report *r)
 {
-	return spared(r, ZN_SPARE_STACKS);
+	return spared_part(r, ZN_SPARE_STACKS);
 }
 
 static const char *spared_switches(const struct zn_report *r)
 {
-	return spared(r, ZN_SPARE_SWITCHES);
+	return spared_part(r, ZN_SPARE_SWITCHES);
 }
 
 static const char *spared_files(const struct zn_report *r)
 {
-	return spared(r, ZN_SPARE_FILES);
+	return spared_part(r, ZN_SPARE_FILES);
 }
 
 static const char *alerts_lost(const struct zn_report *r)

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int (*launch)(void *f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static int (*launch)(
+	void *f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 static int file, there[2], back[2];
 
 static void *echo(void *count)

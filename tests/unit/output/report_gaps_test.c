@@ -46,7 +46,8 @@ T(what_was_spared)
 	job->lived_ns += 1000 * ZN_NS_PER_S;
 	job->unseen_ns[ZN_SPARE_FILES] = 400 * ZN_NS_PER_S;
 	report(job);
-	CHECK(strstr(text, "\"what\":\"some I/O\",\"why\":\"it would have cost more than --overhead-budget: measured for "));
+	CHECK(strstr(
+		text, "\"what\":\"some I/O\",\"why\":\"it would have cost more than --overhead-budget: measured for "));
 	CHECK(!strstr(text, "some of these lines"));
 	job->unseen_ns[ZN_SPARE_STACKS] = 1;
 	report(job);

@@ -2,7 +2,7 @@
 # make            the product: build/zerneld (static), with build/zernel as a link to it
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
-# make bench      measures and writes docs/BENCHMARKS.md; PARTS=memory measures that alone, and writes nothing
+# make bench      measures and writes docs/BENCHMARKS.md; PARTS='call memory' measures those alone, and writes nothing
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean

@@ -235,8 +235,8 @@ static void obey(const char *line)
 	char name[64];
 	long a, b = 0, c;
 
-	if (sscanf(line, "turns %63s %ld %ld %ld", name, &a, &b, &c) == 4 && a > 0 && a <= THREADS_MAX && b > 0 && c > 0 &&
-		c <= TURNS_MAX)
+	if (sscanf(line, "turns %63s %ld %ld %ld", name, &a, &b, &c) == 4 && a > 0 && a <= THREADS_MAX && b > 0 &&
+		c > 0 && c <= TURNS_MAX)
 		turns_run(name, a, b, c);
 	else if (sscanf(line, "time %63s %ld", name, &a) == 2 && a > 0)
 		time_calls(name, a);

@@ -51,8 +51,7 @@ def archives():
     tar, = glob.glob("build/dist/*-linux-*.tar.gz")
     run("tar", "-xzf", tar, "-C", work)
     top, = glob.glob(f"{work}/zerneld-*")
-    for name in ("zerneld", "zernel", "README.md", "LICENSE", UNIT, "contrib/slurm/README.md", "docs/METRICS.md",
-                 "docs/grafana-dashboard.json",
+    for name in ("zerneld", "zernel", "README.md", "LICENSE", UNIT, "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana/zernel-job.json",
                  "contrib/prometheus/prometheus.yml", "contrib/prometheus/slurm-file-sd.sh"):
         check(f"the archive has {name}", os.path.exists(f"{top}/{name}"))
     check("its program runs", run(f"{top}/zerneld", "--version").stdout.startswith("zerneld "))
@@ -77,7 +76,7 @@ def package():
     files = run("dpkg", f"--root={root}", "-L", "zerneld").stdout.split()
     for name in ("/usr/sbin/zerneld", "/usr/bin/zernel", "/lib/systemd/system/zerneld.service",
                  "/usr/share/man/man8/zerneld.8.gz", "/etc/default/zerneld",
-                 "/usr/share/doc/zerneld/prometheus/zernel.rules.yml", "/usr/share/doc/zerneld/grafana-dashboard.json"):
+                 "/usr/share/doc/zerneld/prometheus/zernel.rules.yml", "/usr/share/doc/zerneld/grafana/zernel-job.json"):
         check(f"the package has {name}", name in files, files)
     check("its verbs run", run(f"{root}/usr/bin/zernel", "--help").returncode == 0)
     check("it is purged", run(*tools, "--purge", "zerneld").returncode == 0)

@@ -2,7 +2,7 @@
 # make            the product: build/zerneld (static), with build/zernel as a link to it
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
-# make bench      measures and writes docs/BENCHMARKS.md; PARTS=memory measures that alone, and writes nothing
+# make bench      measures and writes docs/BENCHMARKS.md; PARTS='call memory' measures those alone, and writes nothing
 # make soak       30 minutes of coming and going, and writes docs/SOAK.md; SOAK_MINUTES=3 is shorter
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
@@ -44,6 +44,7 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 
 FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers stacks requests
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
+PLAIN    := sched # these also for kernels before 6.2, whose BPF has no casts to the kernel's types
 SRC      := $(sort $(wildcard *.c) $(wildcard src/*/*.c))
 OBJ      := $(patsubst %.c,$(B)/obj/%.o,$(SRC:src/%=%)) $(B)/page.o $(B)/bpf.o
 vpath %.c src
@@ -65,8 +66,12 @@ $(B)/%_old.bpf.o: bpf/%.bpf.c bpf/slim.sh | $(B)
 	@echo "  BPF     $< (old)"
 	$(Q)$(CLANG) $(BPF_CFLAGS) -DZN_NO_FETCH -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
 	$(Q)BPFTOOL=$(BPFTOOL) bpf/slim.sh $(@:.o=.full.o) $@
+$(B)/%_plain.bpf.o: bpf/%.bpf.c bpf/slim.sh | $(B)
+	@echo "  BPF     $< (plain)"
+	$(Q)$(CLANG) $(BPF_CFLAGS) -DZN_NO_CAST -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
+	$(Q)BPFTOOL=$(BPFTOOL) bpf/slim.sh $(@:.o=.full.o) $@
 
-$(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o)
+$(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o) $(PLAIN:%=$(B)/%_plain.bpf.o)
 	@echo "  EMBED   $@"
 	$(Q)bpf/embed.sh $(filter %.o,$^) > $@
 $(B)/bpf.o: $(B)/bpf.c

@@ -5767,8 +5767,8 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_mappers, zn_bpf_requests, zn_bpf_net, zn_bpf_stacks, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old,
-	zn_bpf_vfs_old;
+	zn_bpf_mappers, zn_bpf_requests, zn_bpf_net, zn_bpf_stacks, zn_bpf_vfs, zn_bpf_sched_plain, zn_bpf_proc_old,
+	zn_bpf_job_old, zn_bpf_vfs_old;
 /* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
 struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob);
 /* While it is true, all objects share what libbpf read of the kernel's types. */

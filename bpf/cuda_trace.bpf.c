@@ -369,6 +369,21 @@ static __always_inline int stack_return(struct pt_regs *ctx, struct zn_call *c)
 	return c->shape == ZN_S_LOAD ? zn_stack(ctx, c, ZN_LEAF_LOAD, c->ns) : 0;
 }
 
+static __always_inline void rare_return(struct zn_call *c)
+{
+	switch (c->shape) {
+	case ZN_S_GRAPH_LAUNCH: launch_return(c); break;
+	case ZN_S_CAPTURE_BEGIN: capture_return(c, true); break;
+	case ZN_S_CAPTURE_END: capture_return(c, false); break;
+	case ZN_S_COPY:
+	case ZN_S_COPY_KIND:
+	case ZN_S_COPY_PITCH:
+	case ZN_S_PEER_WAIT:
+	case ZN_S_BOX: copy_return(c); break;
+	case ZN_S_LOAD: load_return(c); break;
+	}
+}
+
 SEC("uprobe")
 int cuda_return(struct pt_regs *ctx)
 {
@@ -378,23 +393,15 @@ int cuda_return(struct pt_regs *ctx)
 		return zn_nothing(ctx);
 	if (ZN_USUAL(is_launch(c.shape))) {
 		launch_return(&c);
-		return ZN_RARE(c.proc->calls & ZN_HAS_PYTHON) ? stack_return(ctx, &c) : 0;
+	} else {
+		if (waits_for_gpu(c.shape))
+			zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
+		if (ZN_USUAL(c.shape == ZN_S_SYNC))
+			sync_return(&c);
+		else
+			rare_return(&c);
 	}
-	if (waits_for_gpu(c.shape))
-		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
-	switch (c.shape) {
-	case ZN_S_GRAPH_LAUNCH: launch_return(&c); break;
-	case ZN_S_CAPTURE_BEGIN: capture_return(&c, true); break;
-	case ZN_S_CAPTURE_END: capture_return(&c, false); break;
-	case ZN_S_SYNC: sync_return(&c); break;
-	case ZN_S_COPY:
-	case ZN_S_COPY_KIND:
-	case ZN_S_COPY_PITCH:
-	case ZN_S_PEER_WAIT:
-	case ZN_S_BOX: copy_return(&c); break;
-	case ZN_S_LOAD: load_return(&c); break;
-	}
-	return stack_return(ctx, &c);
+	return ZN_RARE(c.proc->calls & ZN_HAS_PYTHON) ? stack_return(ctx, &c) : 0;
 }
 
 char LICENSE[] SEC("license") = "GPL";

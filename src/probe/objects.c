@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -38,6 +39,17 @@ static int inflate_blob(const struct zn_blob *blob, uint8_t *to)
 	return state == Z_STREAM_END ? 0 : -EINVAL;
 }
 
+/* Whether a program may cast an address to one of the kernel's types: bpf_rdonly_cast() came with 6.2. */
+static bool has_casts(void)
+{
+	unsigned major = 0, minor = 0;
+	struct utsname name;
+
+	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+		return false;
+	return major > 6 || (major == 6 && minor >= 2);
+}
+
 /* The verifier refuses what a kernel lacks even where it is never reached, so these are objects of their own. */
 static const struct zn_blob *blob_for(const struct zn_probe *p, const struct zn_blob *blob)
 {
@@ -47,7 +59,7 @@ static const struct zn_blob *blob_for(const struct zn_probe *p, const struct zn_
 	for (size_t i = 0; i < ZN_LEN(other) && p->old; i++)
 		if (other[i][0] == blob)
 			return other[i][1];
-	return blob;
+	return blob == &zn_bpf_sched && !has_casts() ? &zn_bpf_sched_plain : blob;
 }
 
 struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""bench.py OUTPUT [PART...]: measures what zerneld costs and writes it as a Markdown table; of PARTs, names of BENCHES
-or the beginnings of such, it only says what they measured.
+"""bench.py OUTPUT [PART...]: measures what zerneld costs and writes it as a Markdown table; of PARTs, names of
+BENCHES, it only says what they measured.
 
 Runs as root on an otherwise idle machine with two cores or more, after `make tests bench-tools`. What is compared is
 measured in turns within one run, and medians of the turns are shown with their spread. Nothing here is a test: a
 figure over its limit is written down as such. Libraries are copied to a folder of this run, but every other zerneld
-that runs meanwhile hooks them too, so there must be none.
+that runs meanwhile hooks them too, so there must be none: live tests wait for it, and it for them.
 """
 import os
 import platform
@@ -26,29 +26,18 @@ from budget import bench_budget
 from growth import bench_growth
 from serving import bench_scrape, bench_snapshots, bench_tick
 
-BENCHES = (("cost of a call", bench_launch), ("cost of a system call", bench_kernel), ("recording", bench_record), ("scrapes", bench_scrape),
-           ("snapshots", bench_snapshots),
-           ("a training loop", bench_loop), ("start and stop", bench_start),
-           ("memory", bench_memory), ("size and mapping", bench_mapping), ("a crowded node", bench_crowd),
-           ("bias", bench_bias), ("CPU of the daemon", bench_cpu), ("ticks", bench_tick), ("budget", bench_budget), ("growth", bench_growth))
+BENCHES = (("call", bench_launch, "the cost of a call"), ("kernel", bench_kernel, "the cost of a system call and of a switch"),
+           ("recording", bench_record, "recording"), ("scrapes", bench_scrape, "scrapes"),
+           ("snapshots", bench_snapshots, "snapshots"), ("loop", bench_loop, "a training loop"),
+           ("start", bench_start, "start and stop"), ("memory", bench_memory, "memory"),
+           ("size", bench_mapping, "size and mapping"), ("crowd", bench_crowd, "a crowded node"), ("bias", bench_bias, "bias"),
+           ("cpu", bench_cpu, "CPU of the daemon"), ("ticks", bench_tick, "ticks"), ("budget", bench_budget, "budget"),
+            ("growth", bench_growth, "growth"))
 
 
 def cpu_model():
     with open("/proc/cpuinfo") as f:
         return re.search(r"model name\s*: (.*)|CPU part\s*: (.*)", f.read())[0].split(":")[1].strip()
-
-
-def other_daemons():
-    """How many there are, without those that have ended and were not waited for."""
-    count = 0
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                name, state = re.search(r"\((.*)\) (.)", f.read()).groups()
-        except OSError:
-            continue
-        count += name == "zerneld" and state != "Z"
-    return count
 
 
 def page(run, load_before):
@@ -66,28 +55,29 @@ def page(run, load_before):
 
 
 def chosen(parts):
-    unknown = [part for part in parts if not any(name.startswith(part) for name, _ in BENCHES)]
+    known = {name: bench for name, *bench in BENCHES}
+    unknown = [part for part in parts if part not in known]
     if unknown:
-        sys.exit(f"bench.py: no part {unknown[0]!r}; there are: {', '.join(name for name, _ in BENCHES)}")
-    return [bench for bench in BENCHES if not parts or bench[0].startswith(tuple(parts))]
+        names = "; ".join(f"{name}: {what}" for name, _, what in BENCHES)
+        sys.exit(f"bench.py: no part {unknown[0]!r}; there are: {names}")
+    return [known[name] for name, _, _ in BENCHES if not parts or name in parts]
 
 
 def main():
     if len(sys.argv) < 2 or os.geteuid():
         sys.exit("usage: bench.py OUTPUT [PART...], as root")
     benches = chosen(sys.argv[2:])
-    if other_daemons():
-        sys.exit("bench.py: another zerneld runs and would hook the same libraries; stop it first")
     if os.cpu_count() < 2:
         sys.exit("bench.py: needs two cores")
     run, load_before = Run(), os.getloadavg()[0]
     try:
-        for name, bench in benches:
-            print(f"{name}:", flush=True)
+        run.alone()
+        for bench, what in benches:
+            print(f"{what}:", flush=True)
             start = time.monotonic()
             bench(run)
             print(f"  ({time.monotonic() - start:.0f} s)")
-        if benches == list(BENCHES):
+        if len(benches) == len(BENCHES):
             with open(sys.argv[1], "w") as f:
                 f.write(page(run, load_before))
     finally:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * calls FOLDER [LIBRARY]: system calls that programs on the kernel are asked at, timed. With the fake libcuda, line
- * "track" makes this a process that calls a hooked library. Reads lines: time KIND BLOCKS CALLS prints the median over
- * the blocks of the time of one call, ns track calls the library Kinds: getppid; pread and pwrite, of one byte of a
+ * calls FOLDER [LIBRARY]: system calls that programs on the kernel are asked at, timed, on one CPU and at real-time
+ * priority if that is allowed, so that nobody else's switches are among them. With the fake libcuda, line "track" makes
+ * this a process that calls a hooked library. Reads lines: time KIND BLOCKS CALLS prints the median over the blocks of
+ * the time of one call, ns; track calls the library; priority prints "real-time" or "normal". Kinds: getppid; pread and pwrite, of one byte of a
  * file in FOLDER; openat, of that file, with its close; switch, a byte that goes back and forth between two threads on
  * one CPU, per context switch; send, of one byte over TCP.
  */
@@ -18,10 +19,12 @@
 #include "bench.h"
 
 #define BLOCKS_MAX 1000
+#define REST_US    200 /* after each block, for who else wants this CPU */
 
 static void *library;
 static char path[512];
 static int file_fd, send_fd, to[2], from[2];
+static bool real_time;
 
 static void check(bool good, const char *what)
 {
@@ -143,8 +146,10 @@ static void time_calls(const char *name, long blocks, long calls)
 	if (k == sizeof(kinds) / sizeof(kinds[0]))
 		die(name, "no such kind of call");
 	block_time(kinds[k].call, calls);
-	for (long i = 0; i < blocks; i++)
+	for (long i = 0; i < blocks; i++) {
 		ns[i] = block_time(kinds[k].call, calls) / kinds[k].parts;
+		pause_us(REST_US);
+	}
 	qsort(ns, (size_t)blocks, sizeof(ns[0]), by_value);
 	printf("%.2f\n", ns[blocks / 2]);
 }
@@ -170,6 +175,8 @@ static void obey(const char *line)
 		time_calls(name, blocks, calls);
 	else if (strcmp(line, "track\n") == 0)
 		track();
+	else if (strcmp(line, "priority\n") == 0)
+		puts(real_time ? "real-time" : "normal");
 	else
 		die("not understood", line);
 	fflush(stdout);
@@ -177,14 +184,16 @@ static void obey(const char *line)
 
 int main(int argc, char **argv)
 {
+	struct sched_param priority = {.sched_priority = 1};
 	cpu_set_t cpu;
 	char line[256];
 
 	if (argc != 2 && argc != 3)
 		die("usage", "calls FOLDER [LIBRARY]");
 	CPU_ZERO(&cpu);
-	CPU_SET(sched_getcpu(), &cpu);
+	CPU_SET((int)sysconf(_SC_NPROCESSORS_ONLN) - 1, &cpu);
 	check(sched_setaffinity(0, sizeof(cpu), &cpu) == 0, "sched_setaffinity");
+	real_time = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
 	snprintf(path, sizeof(path), "%s/calls.%d", argv[1], getpid());
 	file_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	check(file_fd >= 0 && pwrite(file_fd, "x", 1, 0) == 1, path);

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """What it costs a training loop of PyTorch."""
 import json
-import math
 import os
 import subprocess
 import time
 
-from common import Daemon, SETTLE_S, SYSTEM_PATH, Tool, median, spread
+from common import Daemon, SETTLE_S, SYSTEM_PATH, Tool, median, median_between, spread
 
 LOOP_ROUNDS, LOOP_STEPS = 30, 200
 SHARE_ROUNDS, SHARE_STEPS = 5, 400
@@ -43,15 +42,6 @@ def loop_turns(loop):
         on.append(followed_steps(loop))
         off.append(loop.steps())
     return [tuple((a + b) / 2 for a, b in zip(*pair)) for pair in zip(off, off[1:])], on
-
-
-def median_between(values):
-    """The two values between which the true median lies 95 times of 100, if the turns are independent."""
-    ordered, n, out, chance = sorted(values), len(values), 0, 0.5 ** len(values)
-    while chance <= 0.025:
-        out += 1
-        chance += math.comb(n, out) * 0.5 ** n
-    return [ordered[max(out - 1, 0)], ordered[n - max(out, 1)]]
 
 
 def programs_ns():

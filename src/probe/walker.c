@@ -166,7 +166,7 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 		return;
 	root_open(w, p, row, now_ns);
 	row_open(w, p, row);
-	zn_clocks_begin(&w->clocks, row, p->id, p->pid);
+	zn_clocks_begin(&w->clocks, p->pid);
 	zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
 }
 
@@ -185,8 +185,8 @@ static void process_end(struct zn_walker *w, struct process *p, uint32_t row, ui
 			root->ended_ns = now_ns;
 		zn_stacks_unlock(w->stacks);
 		__atomic_store_n(&w->row[row].id, 0, __ATOMIC_SEQ_CST);
+		zn_clocks_end(&w->clocks);
 	}
-	zn_clocks_end(&w->clocks, row);
 	pthread_mutex_lock(&w->lock);
 	*p = (struct process){0};
 	pthread_mutex_unlock(&w->lock);
@@ -244,7 +244,7 @@ void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX])
 	pthread_mutex_lock(&w->lock);
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
 		if (w->process[row].id == id)
-			zn_clocks_why(&w->clocks, row, why);
+			zn_clocks_why(&w->clocks, why);
 	pthread_mutex_unlock(&w->lock);
 }
 

@@ -6111,7 +6111,7 @@ bool zn_find_by_events(const struct zn_find *f);
 #define ZN_PYTHON_TEXT 512 /* characters of a name or a path */
 struct zn_python_layout;
 struct zn_python_process {
-	int memory; /* as zn_python_memory() opened it */
+	uint32_t pid; /* whose memory is read: the process, or a worker of it */
 	uint8_t minor;
 	const struct zn_python_layout *layout; /* private */
 	uint64_t code_type;
@@ -6123,10 +6123,11 @@ struct zn_python_code {
 	int first; /* line */
 };
 bool zn_python_known(struct zn_python_process *p); /* fills in the rest by its version; false: that is not known */
-int zn_python_memory(uint32_t pid);                /* a descriptor of what a process has in memory, or -errno */
-/* Fills p, but for memory. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says
+/* 0: its memory is there, and may be read; -ESRCH: it has gone, or runs another program; -EPERM. */
+int zn_python_readable(const struct zn_python_process *p);
+/* Fills p, but for its pid. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says
  * which; -EAGAIN the same, and later it may be different. */
-int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_MAX]);
+int zn_python_find(struct zn_python_process *p, char why[ZN_TEXT_MAX]);
 bool zn_python_code(
 	const struct zn_python_process *p, uint64_t code, struct zn_python_code *to); /* false: it is none */
 bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);

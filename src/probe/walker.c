@@ -392,11 +392,11 @@ static void frames_add(struct zn_walker *w, struct process *p, uint32_t row, con
 		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, node);
 	if (!depth)
 		return;
-	if (err == -EBUSY || err == -ETIMEDOUT || err == -EAGAIN || err == -EPIPE)
+	if (err && err != -ESRCH)
 		node_add(w, p, function_word(w, p, "(not read)"), ZN_PYCODE_GONE, node);
 	for (uint32_t i = depth; i-- && !err;)
 		frame_add(w, p, i, node);
-	if (err == -ESRCH || err == -ENOENT)
+	if (err == -ESRCH)
 		node_add(w, p, function_word(w, p, "(gone)"), ZN_PYCODE_GONE, node);
 }
 

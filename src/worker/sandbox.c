@@ -127,6 +127,7 @@ static const int reader_allowed[] = {
 	SYS_recvfrom,
 	SYS_sendto,
 	SYS_setitimer,
+	SYS_process_vm_readv,
 	SYS_read,
 	SYS_pread64,
 	SYS_lseek,

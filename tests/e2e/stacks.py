@@ -46,8 +46,8 @@ def containers():
 class Stacks(Process):
     """The program of tests/fake/stacks.py; it waits until its Python is known."""
 
-    def __init__(self, what, *more, program=sys.executable, root=None, before=()):
-        argv = [program, PROGRAM, CUDA] if not root else ["chroot", root, f"/usr/bin/python{os.path.basename(root)}", "/tmp/stacks.py",
+    def __init__(self, what, *more, program=sys.executable, root=None, before=(), script=PROGRAM):
+        argv = [program, script, CUDA] if not root else ["chroot", root, f"/usr/bin/python{os.path.basename(root)}", "/tmp/stacks.py",
                                                           "/tmp/libcuda.so.1"]
         self.library = os.path.join(root, "tmp", "libcuda.so.1") if root else CUDA
         super().__init__([*before, *argv, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=application_env(None))
@@ -62,10 +62,16 @@ class Stacks(Process):
         wait_until(lambda: d.metrics().library(self.library).get("cuLaunchKernel"), "probes on launches")
         return self
 
-    def run(self):
+    def begin(self):
         self.process.stdin.write("\n")
         self.process.stdin.flush()
+
+    def answer(self):
         return Counter(json.loads(self.process.stdout.readline()))
+
+    def run(self):
+        self.begin()
+        return self.answer()
 
 
 def live(*options, expect=()):

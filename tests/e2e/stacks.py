@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stacks of Python: each call is counted under the stack that the program itself notes, line by line, for every CPython that can be
 had here; threads without Python, deep stacks, full tables, forks, programs that end at once; profiles as their readers take them."""
+import contextlib
 import glob
 import gzip
 import json
@@ -53,11 +54,11 @@ class Stacks(Process):
         super().__init__([*before, *argv, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=application_env(None))
         equal(self.process.stdout.readline(), "ready\n", "what the program says first")
 
-    def known(self, d):
+    def known(self, d, programs=1):
         def found():
             self.process.stdin.write("call\n")
             self.process.stdin.flush()
-            return any(p["pid"] == self.pid for p in d.json("/stacks")["processes"])
+            return [p["pid"] for p in d.json("/stacks")["processes"]].count(self.pid) == programs
         wait_until(found, "Python being found", 20, seen=lambda: d.json("/stacks"))
         wait_until(lambda: d.metrics().library(self.library).get("cuLaunchKernel"), "probes on launches")
         return self
@@ -212,6 +213,45 @@ def stacks_of_time_that_no_call_tells():
     causes = {c["cause"]: c for c in d.json(f"/stacks?pid={p.pid}")["causes"]}
     check(causes["cpu"]["estimated"] and causes["cpu"]["counts"] == "samples", f"what is said of the clock: {causes['cpu']}")
     equal(metrics.lost(), {}, "losses")
+
+
+@contextlib.contextmanager
+def paranoid(level):
+    path = "/proc/sys/kernel/perf_event_paranoid"
+    with open(path) as file:
+        before = file.read()
+    with open(path, "w") as file:
+        file.write(level)
+    try:
+        yield
+    finally:
+        with open(path, "w") as file:
+            file.write(before)
+
+
+@test
+def stacks_of_many_threads_and_of_the_next_program():
+    """A thousand threads at a time; a process that goes on as another program; and a machine that keeps events from users: the daemon's
+    right to them is one that it keeps, or it says that there is no clock."""
+    d = live()
+    with paranoid("3"):
+        p = Stacks("threads").known(d)
+        want = p.run()
+        time.sleep(1.5)
+        said = next(q for q in d.json("/stacks")["processes"] if q["pid"] == p.pid)
+        equal(dict(settled(d, p.pid, sum(want.values()))), dict(want), "its launch")
+        if "no_clock" not in said:
+            got = time_under(folded(d, p.pid, "cpu"), "one", "busy")
+            check(1.6 < got < 2.6, f"two seconds on the CPU, 2 ms in each of a thousand threads: {got}")
+        p.end()
+    p = Stacks("again").known(d)
+    want = p.run()
+    equal(p.process.stdout.readline(), "ready\n", "what the next program says first")
+    p.known(d, 2)
+    more = p.run()
+    got = settled(d, p.pid, sum(want.values()) + sum(more.values()))
+    equal(dict(got), dict(want + more), "stacks of both programs")
+    equal(d.metrics().lost(), {}, "losses")
 
 
 @test

@@ -278,6 +278,31 @@ def hold():
     made(3)
 
 
+def threads():
+    """A thousand of them at a time, each of which computes a little and then sleeps."""
+    gate = threading.Event()
+    threading.stack_size(1 << 17)
+
+    def one():
+        busy(0.002)
+        gate.wait()
+    some = [threading.Thread(target=one) for _ in range(1000)]
+    for t in some:
+        t.start()
+    launch()
+    gate.set()
+    for t in some:
+        t.join()
+
+
+def again():
+    """Another program in the same process, which waits as the first one did."""
+    short(3)
+    sys.stdout.write(json.dumps(seen) + "\n")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *sys.argv[:2], "short", *sys.argv[3:]])
+
+
 def fast():
     for _ in range(200000):
         lib.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None)
@@ -318,7 +343,7 @@ def where():
 print("ready", flush=True)
 while sys.stdin.readline() == "call\n":
     lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))  # hooked, and no cause of its own
-{"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child, "fast": fast, "where": where, "hold": hold,
+{"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child, "fast": fast, "where": where, "threads": threads, "again": again, "hold": hold,
  "short": lambda: short(3)}[sys.argv[2]]()
 print(json.dumps(seen), flush=True)
 if sys.argv[-1] != "leave":

@@ -1094,8 +1094,8 @@ enum zn_python_kind { ZN_PY_POINTER, ZN_PY_LASTI_BYTES, ZN_PY_LASTI_UNITS }; /* 
 enum zn_python_every { ZN_EVERY_LAUNCH, ZN_EVERY_OTHER, ZN_EVERY_SLEEP, ZN_EVERY_COUNT };
 enum zn_stack_miss { ZN_MISSED_UNREADABLE, ZN_MISSED_ROOM, ZN_MISSED_COUNT };
 #define ZN_PY_NO_CFRAME  0xff
-#define ZN_STACK_LONG_NS 2000000  /* a call that takes so long is always walked */
-#define ZN_SLEEP_LONG_NS 1000000  /* so is a sleep where the last one took so long */
+#define ZN_STACK_LONG_NS 10000000 /* a call that takes so long is always walked */
+#define ZN_SLEEP_LONG_NS 10000000 /* so is a sleep where the last one took so long */
 #define ZN_SLEEP_PLACES  32       /* of a process, by where it sleeps; a power of two */
 #define ZN_CLOCK_NS      20408163 /* of a CPU's time between two walks: 49 a second */
 struct zn_python {

@@ -23,9 +23,9 @@
 #define TAKE_NS     ZN_NS_PER_S
 #define IDLE_NS     (3 * ZN_NS_PER_S)
 #define AGE_NS      (10 * ZN_NS_PER_S)
-#define TRIES       12     /* of finding Python, each twice as late as the one before */
-#define BUDGET_NS   100000 /* for walks of one kind, of a process, in a round: 0.1 % of a thread */
-#define WALKS_LEAST 20     /* of one kind in a round: 0.24 % of a thread where stacks are deepest */
+#define TRIES       12    /* of finding Python, each twice as late as the one before */
+#define BUDGET_NS   50000 /* for walks of one kind, of a process, in a round: twice that at most, 0.1 % of a thread */
+#define WALKS_LEAST 10    /* of one kind in a round: twice that at most */
 #define EVERY_MOST  (1 << 20)
 #define WALK_NS     1000 /* of a walk, as long as none was measured */
 #define STOP_S      5

@@ -23,11 +23,12 @@ from calls import bench_bias, bench_kernel, bench_launch, bench_record
 from node import bench_cpu, bench_crowd, bench_mapping, bench_memory, bench_start
 from loop import bench_loop
 from growth import bench_growth
+from stacks import bench_stacks
 from serving import bench_scrape, bench_snapshots, bench_tick
 
 BENCHES = (("cost of a call", bench_launch), ("cost of a system call", bench_kernel), ("recording", bench_record), ("scrapes", bench_scrape),
            ("snapshots", bench_snapshots),
-           ("a training loop", bench_loop), ("start and stop", bench_start),
+           ("a training loop", bench_loop), ("stacks", bench_stacks), ("start and stop", bench_start),
            ("memory", bench_memory), ("size and mapping", bench_mapping), ("a crowded node", bench_crowd),
            ("bias", bench_bias), ("CPU of the daemon", bench_cpu), ("ticks", bench_tick), ("growth", bench_growth))
 

@@ -16,7 +16,7 @@ from collections import Counter
 lib = ctypes.CDLL(sys.argv[1])
 seen = Counter()
 lock = threading.Lock()
-PACE = 0.006  # as slow as every call is walked
+PACE = 0.012  # as slow as every call is walked
 PER_THREAD = 7
 
 
@@ -178,8 +178,7 @@ def run_loop():
 
 
 def all_kinds():
-    for _ in range(2):
-        kinds()
+    kinds()
 
 
 def truth():

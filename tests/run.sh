@@ -38,8 +38,8 @@ run() {
 	fi
 }
 
-# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, one for each processor, until they
-# are awaited
+# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, one for each processor, until
+# they are awaited
 beside() {
 	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
 		wait -n

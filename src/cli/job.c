@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -23,7 +22,7 @@
 	"       zernel job start|end --slurm                                    the same in a prolog or epilog\n"        \
 	"       zernel job list                                                 jobs of this node\n"                     \
 	"       zernel job show ID                                              one of them\n"                           \
-	"       zernel job report ID [--line]                                   what it did: its owner and root\n"       \
+	"       zernel job report ID [--line | --mail]                          what it did: its owner and root\n"       \
 	"       zernel job hang ID                                              what was known when it hung, likewise\n" \
 	"       each also: --id ID, --restart N, --json, --control PATH\n"
 #define EXIT_USAGE  2
@@ -81,6 +80,7 @@ static const struct argument {
 	{"--pid", ZN_KEY_PID, BIT(START), false},
 	{"--json", ZN_KEY_JSON, ABOUT_JOBS | BIT(LIST), true},
 	{"--line", ZN_KEY_LINE, BIT(REPORT), true},
+	{"--mail", ZN_KEY_MAIL, BIT(REPORT), true},
 };
 
 static bool fail_usage(const char *what, const char *argument)
@@ -217,22 +217,19 @@ static int open_folder(const struct zn_call *c, const char *path)
 /* How many files were left, half written ones included, and the name of the oldest, which the time in it tells. */
 static unsigned count_left(int folder, char oldest[ZN_NAME_BYTES])
 {
-	char buffer[4096] __attribute__((aligned(8)));
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *d;
 	unsigned count = 0;
-	long len;
 
 	lseek(folder, 0, SEEK_SET);
-	while ((len = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
-		for (long at = 0; at < len;) {
-			struct dirent64 *d = (struct dirent64 *)(buffer + at);
-			const char *name = d->d_name + (*d->d_name == '.');
+	while ((d = zn_names_next(&names, folder))) {
+		const char *name = d->d_name + (*d->d_name == '.');
 
-			at += d->d_reclen;
-			if (strncmp(name, ZN_SPOOL_LEFT, strlen(ZN_SPOOL_LEFT)) || strlen(name) >= ZN_NAME_BYTES - 1)
-				continue;
-			if (!count++ || strcmp(name, oldest + (*oldest == '.')) < 0)
-				strcpy(oldest, d->d_name);
-		}
+		if (strncmp(name, ZN_SPOOL_LEFT, strlen(ZN_SPOOL_LEFT)) || strlen(name) >= ZN_NAME_BYTES - 1)
+			continue;
+		if (!count++ || strcmp(name, oldest + (*oldest == '.')) < 0)
+			strcpy(oldest, d->d_name);
+	}
 	return count;
 }
 

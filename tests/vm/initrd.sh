@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# initrd.sh TO BUILD guest|slurm|io|cost|package: makes the file system of the virtual machines as the initramfs TO: busybox,
-# its init (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS server; cost.sh; for
-# package.sh this machine's systemd and dpkg), and from the folder BUILD what is to be tested. Dynamic programs get the
-# libraries of this machine, under the paths they have here. One image does for all kernels; modules of the kernel come
-# behind it (modules.sh).
+# initrd.sh TO BUILD guest|slurm|io|cost|package: makes the file system of the virtual machines as the initramfs TO:
+# busybox, its init (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS
+# server; cost.sh; for package.sh this machine's systemd and dpkg), and from the folder BUILD what is to be tested.
+# Dynamic programs get the libraries of this machine, under the paths they have here. One image does for all kernels;
+# modules of the kernel come behind it (modules.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

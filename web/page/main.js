@@ -51,7 +51,8 @@ function draw() {
 
 function take(text) {
 	const s = JSON.parse(text);
-	const empty_ = {gpus: [], processes: [], servers: [], jobs: [], io: [], alerts: [], why: [], probes: [], lost: {}};
+	const empty_ = {gpus: [], ports: [], processes: [], servers: [], jobs: [], io: [], alerts: [], why: [], probes: [],
+		lost: {}};
 	now = {...empty_, ...s};
 	remember(now);
 	rememberSteps(now);
@@ -106,7 +107,8 @@ function askForToken() {
 	status();
 }
 
-export const ask = (path) => fetch(path, {headers: headers(), cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS)});
+export const ask = (path) =>
+	fetch(path, {headers: headers(), cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS)});
 
 // What a WebSocket is refused for a page never learns, so /history is asked first.
 async function connect() {

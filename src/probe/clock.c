@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * clock.c: a clock on each CPU that runs threads of processes with Python; by it their stacks are walked (stacks.bpf.c). It is
- * an event of the CPU, not of a thread: one of a thread is started and stopped at each of the thread's switches, which was
- * measured as 2 to 3 us a switch, while one of a CPU adds nothing to them. A CPU that ran no such thread for a while has none, so
- * that nobody else's CPU is woken for it; the program on the scheduler says where such threads run.
+ * clock.c: a clock on each CPU that runs threads of processes with Python; by it their stacks are walked
+ * (stacks.bpf.c). It is an event of the CPU, not of a thread: one of a thread is started and stopped at each of the
+ * thread's switches, which was measured as 2 to 3 us a switch, while one of a CPU adds nothing to them. A CPU that ran
+ * no such thread for a while has none, so that nobody else's CPU is woken for it; the program on the scheduler says
+ * where such threads run.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""deep.py LIBCUDA: launches from so many functions deep, for the benchmarks. Each line on its standard input is a depth and for how
-many ms; it answers with how many launches there were. Runs under CPython 3.8 and later."""
+"""deep.py LIBCUDA: launches from so many functions deep, for the benchmarks. Each line on its standard input is a depth
+and for how many ms; it answers with how many launches there were. Runs under CPython 3.8 and later."""
 import ctypes
 import sys
 import time

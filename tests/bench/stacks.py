@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the stacks of Python cost: a walk by its depth and by the version of CPython, a loop of PyTorch, room in the table."""
+"""What the stacks of Python cost: a walk by its depth and the version of CPython, a loop of PyTorch, room in the table."""
 import glob
 import json
 import os
@@ -17,8 +17,8 @@ SWITCHED = (("--stacks", "off"), ("--stacks", "python"))
 
 class Deep(Tool):
     def __init__(self, python, library):
-        self.process = subprocess.Popen([python, "tests/bench/deep.py", library], stdin=subprocess.PIPE, text=True, stdout=subprocess.PIPE,
-                                        bufsize=1)
+        self.process = subprocess.Popen([python, "tests/bench/deep.py", library], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, bufsize=1)
 
 
 def bpftool(*words):
@@ -50,7 +50,8 @@ def walks(number):
 
 def slots_used(number):
     """Stacks in the kernel's table: those with a hash."""
-    return sum(any(byte != "0x00" for byte in row["value"][:8]) for row in json.loads(bpftool("map", "dump", "id", number)))
+    rows = json.loads(bpftool("map", "dump", "id", number))
+    return sum(any(byte != "0x00" for byte in row["value"][:8]) for row in rows)
 
 
 def found(daemon, pid):
@@ -61,7 +62,8 @@ def versions():
     """{version: program}"""
     some = {}
     for program in [PYTHON, *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))]:
-        said = subprocess.run([program, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True).stdout.split()
+        said = subprocess.run([program, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True,
+                              text=True).stdout.split()
         if said and int(said[1]) >= 8:
             some["3." + said[1]] = program
     return dict(sorted(some.items(), key=lambda v: int(v[0][2:])))
@@ -111,11 +113,12 @@ def clock_ns(programs):
 
 
 def clock_programs(before):
-    return {p["id"] for p in json.loads(bpftool("prog", "show")) if p["name"] == "stacks_clock" and p["id"] not in before}
+    programs = json.loads(bpftool("prog", "show"))
+    return {p["id"] for p in programs if p["name"] == "stacks_clock" and p["id"] not in before}
 
 
 def loop_shares(loop):
-    """Parts of the loop's time on a CPU, in percent: all walks; the clock's program, its walks included. And the stacks in use."""
+    """Parts of the loop's time on a CPU, in percent: all walks; the clock's program with its walks. And the stacks in use."""
     shares, clocks, used, others = [], [], [], programs_ns()
     subprocess.run(["sysctl", "-qw", "kernel.bpf_stats_enabled=1"], check=True)
     try:
@@ -146,11 +149,12 @@ def bench_stacks(run):
         ratio = [on[k] / off[k] for off, on in turns]
         run.row(f"{what}, stacks on / off", f"{median(ratio):.4f}",
                 "the median lies between " + " and ".join(f"{v:.3f}" for v in median_between(ratio)))
-    run.row("**walks / CPU of the loop**", f"{median(shares):.3f} %", spread(shares, "{:.3f}"), "0.3 %", median(shares) <= 0.3)
+    run.row("**walks / CPU of the loop**", f"{median(shares):.3f} %", spread(shares, "{:.3f}"), "0.3 %",
+            median(shares) <= 0.3)
     run.row("the clock's program, and its walks / CPU of the loop", f"{median(clocks):.3f} %", spread(clocks, "{:.3f}"))
     run.row("stacks in use of 1,024", f"{median(used):.0f}", spread(used, "{:.0f}"))
-    run.note("Stacks of Python", f"""A walk's time is what the kernel's clock says at its begin and its end, {WALK_ROUNDS} times
-        {WALK_MS} ms of launches without a pause, which are walked as often as the budget of 0.1 % lets them. The loop is that of a
-        training loop; the ratio is one of neighbouring turns of which one has `--stacks off`, {LOOP_ROUNDS} times, and can tell no
-        less than its spread. The share of walks, of calls, sleeps and the clock together, does not depend on how fast the machine
-        is at the moment.""")
+    run.note("Stacks of Python", f"""A walk's time is what the kernel's clock says at its begin and its end, {WALK_ROUNDS}
+        times {WALK_MS} ms of launches without a pause, which are walked as often as the budget of 0.1 % lets them. The
+        loop is that of a training loop; the ratio is one of neighbouring turns of which one has `--stacks off`,
+        {LOOP_ROUNDS} times, and can tell no less than its spread. The share of walks, of calls, sleeps and the clock
+        together, does not depend on how fast the machine is at the moment.""")

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Stacks of Python where a clock interrupts it, some hundred times as often as the daemon's own: whole, and none of them wrong."""
+"""Stacks of Python where a clock interrupts it, some fifty times as often as the daemon's own: whole, and none of them
+wrong."""
 import ast
 import ctypes
 import os
@@ -39,7 +40,8 @@ class Clock:
         program = clock_program(d)
         self.events = []
         for cpu in os.sched_getaffinity(0):
-            attr = ctypes.create_string_buffer(struct.pack("IIQQQQQ", 1, 64, 0, PERIOD_NS, 0, 0, 1 << 7), 64)  # software, exclude_idle
+            # software, cpu-clock, exclude_idle
+            attr = ctypes.create_string_buffer(struct.pack("IIQQQQQ", 1, 64, 0, PERIOD_NS, 0, 0, 1 << 7), 64)
             event = libc.syscall(SYS_PERF_EVENT_OPEN, attr, -1, cpu, -1, 8)
             check(event >= 0, f"an event: {os.strerror(ctypes.get_errno())}")
             equal(libc.ioctl(event, SET_BPF, program), 0, "the program on it")
@@ -97,7 +99,8 @@ def stacks_interrupted_anywhere():
     versions = list(pythons().items())
     total, bad = 0, {}
     for first in range(0, len(versions), AT_ONCE):
-        some = {name: Stacks(SECONDS, program=program, script=GRAPH).known(d) for name, program in versions[first:first + AT_ONCE]}
+        some = {name: Stacks(SECONDS, program=program, script=GRAPH).known(d)
+                for name, program in versions[first:first + AT_ONCE]}
         clock = Clock(d)
         for p in some.values():
             p.begin()

@@ -245,8 +245,8 @@ def paranoid(level):
 
 @test
 def stacks_of_many_threads_and_of_the_next_program():
-    """A thousand threads at a time; a process that goes on as another program; and a machine that keeps events from users: the daemon's
-    right to them is one that it keeps, or it says that there is no clock."""
+    """A thousand threads at a time; a process that goes on as another program; and a machine that keeps events from
+    users: the daemon keeps the right to them, or says that there is no clock."""
     d = live()
     with paranoid("3"):
         p = Stacks("threads").known(d)

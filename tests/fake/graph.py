@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Computes in functions that call each other on known lines, until they took SECONDS on the CPU: whoever interrupts it anywhere must find a path
-of calls that this file allows. Runs under CPython 3.8 and later. Arguments: the library, SECONDS. It makes a hooked call for each
-line `call` on its standard input, and begins with another line."""
+"""Computes in functions that call each other on known lines, until they took SECONDS on the CPU: whoever interrupts it
+anywhere must find a path of calls that this file allows. Runs under CPython 3.8 and later. Arguments: the library,
+SECONDS. It makes a hooked call for each line `call` on its standard input, and begins with another line."""
 import ctypes
 import sys
 import threading
@@ -74,7 +74,8 @@ def run():
 if __name__ == "__main__":
     print("ready", flush=True)
     while sys.stdin.readline() == "call\n":
-        lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))  # hooked, and no cause of its own
+        # hooked, and no cause of its own
+        lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))
     run()
     print("{}", flush=True)
     sys.stdin.readline()

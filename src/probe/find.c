@@ -569,6 +569,7 @@ static void *run_finder(void *arg)
 {
 	struct zn_find *f = arg;
 
+	zn_pages_drop_stack();
 	zn_libraries_system(f->libraries);
 	do
 		round_run(f);

@@ -244,7 +244,7 @@ soak:
 	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
 	@/usr/bin/python3 tests/soak/run.py $(SOAK_MINUTES) docs/SOAK.md
 
-BENCH := calls attach_floor launch mapping crowd record scrape render tick fanout fleet growth attach_empty
+BENCH := calls attach_floor launch mapping crowd storm record scrape render tick fanout fleet growth attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
 build/bench/%: tests/bench/%.c build/bench/libzernel.a

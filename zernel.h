@@ -8,14 +8,14 @@
  *   base     log clock version pages loop options options_read text file mountinfo url token units procfs
  *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path
  *            ras dcgm
- *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity stopped
+ *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity budget stopped
  *            checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
  *            ports hardware
  *   alert    parse lexer expr fill eval alert findings why
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs gauge
- *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena arena_job arena_quota
+ *   probe    entry hooks process_info kernel attach maps objects calibrate cost stats arena arena_job arena_quota
  *            arena_request ends probe shadow mappers system file_budget change mapped judge libraries scan
- *            mappings places members services holders find python naming clock walker
+ *            mappings places members services holders children find python naming clock walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup usage
  *            energy fabric ghosts annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
@@ -599,6 +599,21 @@ struct zn_proc {
 #define ZN_CALLS_CUDA 1u
 #define ZN_CALLS_HIP  2u
 #define ZN_HAS_PYTHON 0x80000000u /* of calls: its row of struct zn_python is there; the daemon sets it */
+/* Bits of calls that the daemon sets and takes away (model/budget.c): what is not measured of a process at this moment, as
+ * it would cost more than its budget. In the order in which they are spared: what says least for its cost comes first.
+ * Columns: name; label `family`. */
+#define ZN_SPARE_PARTS(X)                                                                                              \
+	X(STACKS, "stacks")                                                                                            \
+	X(SWITCHES, "sched")                                                                                           \
+	X(FILES, "vfs")
+enum zn_spare {
+#define X(e, ...) ZN_SPARE_##e,
+	ZN_SPARE_PARTS(X)
+#undef X
+		ZN_SPARE_COUNT
+};
+#define ZN_SPARES(part) (0x10000u << (part))
+_Static_assert(ZN_SPARES(ZN_SPARE_COUNT) < ZN_HAS_PYTHON, "bits of calls");
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
 /* File operations. A byte is in one of read, write, copy and mmap, each a figure of its own: copy_file_range() may move
@@ -787,6 +802,20 @@ struct zn_cpu_time {
 	__u64 ns, user, system;
 };
 
+/* What our programs took of a process, by its row, measured where they run: it only grows, whoever has the row. And what
+ * the daemon spares of it: it writes the rest. */
+#define ZN_SPENT_EVERY 64 /* one in so many switches is measured, and stands for all of them; a power of two */
+#define ZN_DUTY_ONE    1024
+struct zn_spent {
+	__u64 walk_ns;
+	__u64 switch_ns, spared_ns;      /* of switches that were looked at; of those that were only counted */
+	__u64 unseen_ns[ZN_SPARE_COUNT]; /* for how long each part was spared, since the process is known */
+	__u32 id;                        /* of the process that what follows, and unseen_ns, is of; 0: none */
+	__u16 duty[ZN_SPARE_COUNT];      /* in what part of the time it is measured now, of ZN_DUTY_ONE; 0: all of it */
+	__u16 pad[3];
+};
+_Static_assert(sizeof(struct zn_spent) == 24 + 8 * ZN_SPARE_COUNT + 16, "padding");
+
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
 	__u64 bias_ns[ZN_INSN_SLOTS]; /* taken off each interval, by enum zn_insn */
@@ -823,13 +852,14 @@ struct zn_shared {
 	struct zn_cpu_time cpu_sum;
 	__u64 per_cpu_offset; /* before 5.19: the kernel's table of where each CPU has its variables; 0: not known */
 	__u32 cpu_count;      /* entries of it that count, at most ZN_CPUS_MAX */
-	__u32 pad2;
+	__u32 spared;         /* ZN_SPARES() of all processes together: 0, as a rule; the daemon writes it */
 	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1; 0: not known */
 	__u8 cpu_ran[ZN_CPUS_MAX];  /* 1: it ran a thread of a tracked process or of a worker since the daemon looked */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
+	struct zn_spent spent[ZN_PROCS_MAX];  /* by row */
 	__u64 stacks_new[ZN_STACKS_MAX / 64]; /* slots of stacks that were taken since the daemon looked, a bit each */
 	__u16 stack_thread
 		[ZN_THREAD_CACHE]; /* by where a kernel stack is: the place of its thread in the thread cache */
@@ -842,7 +872,8 @@ _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + 2 * ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE,
+			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +
+			sizeof(struct zn_spent) * ZN_PROCS_MAX,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -2383,7 +2414,7 @@ struct zn_options {
 	uint64_t metrics_port;
 	uint64_t ws_port;
 	uint64_t push_interval_ms;
-	uint64_t overhead_budget;            /* parts per million of one core */
+	uint64_t overhead_budget;            /* parts per million of one core; 0: none is kept */
 	uint64_t families;                   /* bit 1 << enum zn_family */
 	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
 	uint64_t method;                     /* enum zn_probe_method; ZN_METHOD_NONE: the best there is */
@@ -3946,6 +3977,45 @@ struct zn_activity {
 /* k: NULL for tests. Waits for ranks are those of the last tick. */
 void zn_activity_look(struct zn_activity *t, const struct zn_agg *a, const struct zn_ranks *k, uint64_t now_ns);
 const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32_t row, uint32_t id); /* NULL: none */
+
+/* ---- model/budget.c (zn_budget_ zn_spare_): what the probes may cost a process, and what is spared to keep to it. ---- */
+
+#define ZN_BUDGET_LEAST (ZN_DUTY_ONE / 64) /* a part is measured in so much of the time at least */
+
+/* Costs and floors are ns a second: of a part that is measured all the time, and of one that is spared. */
+struct zn_budget_row {
+	uint32_t id;             /* of the process; 0: none */
+	uint32_t over_s, room_s; /* for how many looks in a row it has cost too much, or could be shown more of */
+	uint64_t cost[ZN_SPARE_COUNT], floor[ZN_SPARE_COUNT];
+	uint64_t before[ZN_SPARE_COUNT], spared_before; /* sums at the last look */
+	uint64_t unseen_before[ZN_SPARE_COUNT];
+	uint64_t calls, calls_before; /* what system calls cost; how many there were at the last look */
+	uint64_t fixed;               /* what its hooked calls and its system calls cost, which nothing is spared of */
+	uint64_t full;                /* what all would cost */
+	uint32_t carry[ZN_SPARE_COUNT];
+};
+struct zn_budget {
+	struct zn_agg *agg;
+	uint64_t ppm;              /* of a core, for each process; 0: there is no budget */
+	uint32_t cpus;             /* so many times of that for all together */
+	uint64_t file_ns, call_ns; /* what a read or write costs, and a system call; 0: not known */
+	uint64_t look_ns, slot_ns; /* when each was done last */
+	uint64_t logged_ns;
+	struct zn_budget_row row[ZN_PROCS_MAX];
+};
+void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_options *options, uint32_t cpus);
+void zn_budget_tick(struct zn_budget *b, uint64_t now_ns); /* decides, once a second */
+void zn_budget_slot(
+	struct zn_budget *b, uint64_t now_ns); /* twenty times a second: what is measured until the next time */
+/* What all but hooked calls cost a process now, ns a second. */
+uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id);
+const char *zn_spare_label(enum zn_spare part);
+/* What is kept of a process; NULL: nothing of it is or was spared. */
+const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, uint32_t id);
+/* In what part of the time it is measured now, of ZN_DUTY_ONE. */
+uint32_t zn_spare_duty(const struct zn_spent *s, enum zn_spare part);
+/* In what part of the time that it lived it was, in thousandths: below 1000 if any is missing. */
+uint32_t zn_spare_seen(const struct zn_spent *s, enum zn_spare part, uint64_t lived_ns);
 
 /* ---- model/stopped.c (zn_stopped_): processes that cannot go on: stopped, frozen, or in uninterruptible sleep. ----
  *  */
@@ -5730,6 +5800,13 @@ struct zn_bias {
 void zn_calib_families(struct zn_probe *p);
 #endif
 
+/* ---- probe/cost.c (zn_cost_): what a system call costs with our programs, and a read of a file. ---- */
+
+/* On system calls of the daemon's own that fail at once. Nothing was attached yet: */
+void zn_cost_before(struct zn_probe *p);
+/* Once the families on system calls are attached. False: they are not, or it was done. */
+bool zn_cost_after(struct zn_probe *p, uint64_t *file_ns, uint64_t *call_ns);
+
 /* ---- probe/stats.c (zn_stats_): what the kernel counts of our own programs. ---- */
 
 #define ZN_PROGRAMS (2 * ZN_FAMILY_COUNT)
@@ -5838,6 +5915,8 @@ struct zn_probe {
 	uint32_t leaving_count;
 	uint32_t dead[ZN_PROCS_MAX], dead_count; /* ids of released rows that were not swept yet */
 	struct zn_bias bias[ZN_INSN_COUNT];
+	uint64_t
+		call_ns; /* what a system call took that fails at once, before anything was attached; 0: that is over */
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
 	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_ends_check() has come in each table */
 	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
@@ -6319,6 +6398,20 @@ void zn_holders_run(struct zn_holders *h, uint64_t until_ns);
 void zn_holders_close(struct zn_holders *h);
 #endif
 
+/* ---- probe/children.c (zn_children_): workers that were forked before their parent was tracked. ---- */
+
+#ifdef ZN_IN_probe
+struct zn_children {
+	struct zn_arena *arena;
+	struct zn_tree tree;
+	uint32_t looked_for[ZN_PROCS_MAX]; /* ids of processes whose children were looked for, by row */
+};
+void zn_children_init(struct zn_children *c, struct zn_arena *arena);
+void zn_children_close(struct zn_children *c);
+bool zn_children_pending(const struct zn_children *c);           /* there is something left to look at */
+void zn_children_find(struct zn_children *c, uint64_t until_ns); /* a part of it, not longer than until then */
+#endif
+
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
@@ -6398,8 +6491,6 @@ struct zn_naming_frame {
 };
 int zn_naming_open(struct zn_naming *n); /* before any thread and any filter */
 void zn_naming_close(struct zn_naming *n);
-/* Nothing is read of this owner now. */
-bool zn_naming_waits(struct zn_naming *n, uint32_t owner, uint64_t now_ns);
 /* The process that held a reader up last; 0: none, or it is read again. */
 uint32_t zn_naming_held(const struct zn_naming *n);
 /* As zn_python_find(). */
@@ -6607,7 +6698,8 @@ struct zn_job {
 	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
 	uint64_t counted_ns; /* up to when the GPUs' time is counted */
-	bool astray;         /* since then a process did something on a GPU that is not known */
+	uint64_t lived_ns, unseen_ns[ZN_SPARE_COUNT]; /* of processes that have gone; what was spared of them */
+	bool astray; /* since then a process did something on a GPU that is not known */
 };
 struct zn_jobs {
 	struct zn_agg *agg;
@@ -6666,13 +6758,15 @@ struct zn_job *zn_jobs_find_known(struct zn_jobs *j, const char *id, uint32_t re
 struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot);
 #endif
 
-/* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone): what its processes did. ---- */
+/* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone zn_job_seen_part): what its processes did. ---- */
 
 /* What all its processes did, gone ones included; each result lives until the next call. */
 const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation operation);
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job);
 struct zn_proc_gpu zn_job_memory(
 	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
+/* For how much of the time that its processes lived a part was measured, in thousandths. */
+uint32_t zn_job_seen_part(const struct zn_jobs *j, const struct zn_job *job, enum zn_spare part);
 void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
 
 /* ---- job/gpu_time.c (zn_job_gpus_): what a job holds on each GPU, and whether it uses it. ---- */
@@ -7419,7 +7513,7 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 	zn_metrics_process_nccl, zn_metrics_process_skew, zn_metrics_process_lateness, zn_metrics_process_missing,
 	zn_metrics_process_all_wait, zn_metrics_process_issued, zn_metrics_process_longest_wait,
 	zn_metrics_process_driver_stuck, zn_metrics_process_ranks, zn_metrics_process_anomalies,
-	zn_metrics_process_overhead;
+	zn_metrics_process_overhead, zn_metrics_process_sampled;
 #endif
 
 /* ---- output/metrics_job.c (zn_metrics_job_): what metrics of jobs yield. ---- */
@@ -7951,6 +8045,7 @@ struct zn_state {
 	const struct zn_startup *startup;             /* NULL: none (tests) */
 	const struct zn_causes *causes;               /* NULL: none (tests) */
 	const struct zn_stopped *stopped;             /* NULL: none (tests) */
+	const struct zn_budget *budget;               /* NULL: none (tests) */
 	const struct zn_checkpoints *checkpoints;     /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */
 	const struct zn_suspicions *suspicions;       /* NULL: none (tests, simulated) */
@@ -8745,6 +8840,7 @@ struct zn_daemon {
 	struct zn_ranks ranks;
 	struct zn_stopped stopped;
 	struct zn_activity activity;
+	struct zn_budget budget;
 	struct zn_flights flights;
 	struct zn_io activity_look;
 	bool looks; /* that timer runs: somebody has used a GPU */

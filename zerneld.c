@@ -115,8 +115,10 @@ static void on_activity_look(struct zn_io *io, uint32_t events)
 	struct zn_daemon *d = ZN_DAEMON_OF(io, activity_look);
 
 	(void)events;
-	if (zn_timer_count(io))
-		zn_activity_look(&d->activity, &d->agg, &d->ranks, zn_now_ns());
+	if (!zn_timer_count(io))
+		return;
+	zn_activity_look(&d->activity, &d->agg, &d->ranks, zn_now_ns());
+	zn_budget_slot(&d->budget, zn_now_ns());
 }
 
 static void on_device(struct zn_daemon *d, const struct zn_event *ev)
@@ -213,6 +215,8 @@ static void view_open(struct zn_daemon *d)
 	state->progress = &d->progress;
 	state->ranks = &d->ranks;
 	state->stopped = &d->stopped;
+	zn_budget_init(&d->budget, &d->agg, &d->options, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
+	state->budget = &d->budget;
 	state->ooms = &d->ooms;
 	state->ghosts = &d->ghosts;
 	state->flights = &d->flights;

@@ -196,6 +196,19 @@ static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op,
 	return s;
 }
 
+/* Reads and writes of the calling process are spared now. */
+static __noinline int is_process_spared(void)
+{
+	struct zn_proc *p = zn_tracked_current();
+
+	return p && p->calls & ZN_SPARES(ZN_SPARE_FILES);
+}
+
+static __always_inline bool are_files_spared(void)
+{
+	return ZN_RARE(shared.spared & ZN_SPARES(ZN_SPARE_FILES)) && is_process_spared();
+}
+
 /* An operation that reads one file and writes another; either may be no regular file. */
 static __always_inline void pair_begin(struct place from, struct place to)
 {
@@ -211,6 +224,8 @@ static __always_inline void pair_begin(struct place from, struct place to)
 
 static __noinline int begin_pair_at(__u32 from, __u32 to)
 {
+	if (are_files_spared())
+		return 0;
 	pair_begin((struct place){.dev = from}, (struct place){.dev = to});
 	return 0;
 }
@@ -232,7 +247,7 @@ static __always_inline bool is_of_kernel(__u32 op)
 /* These are functions, and not copied into each program, for the size of it all. */
 static __noinline int begin_at(__u32 kind, __u32 op, __u32 dev, __u32 stacked)
 {
-	if (is_of_kernel(op))
+	if (is_of_kernel(op) || (op <= ZN_IO_WRITE && are_files_spared()))
 		return 0;
 	pending_begin(kind, op, NO_OP, (struct place){dev, stacked});
 	return 0;

@@ -460,6 +460,20 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 	zn_stall_to(o, s->proc, s->now, state);
 }
 
+/* Of what its process does not have room for in its budget, switches alone are counted. What the thread does was known
+ * until now; what it sleeps for is not, and nothing is until a switch is looked at again. */
+static __always_inline bool spare_switch(const struct sleep *s, bool asleep)
+{
+	struct zn_thread_state *o = zn_thread_state_at(s->run->row, s->run->state_at);
+
+	if (!(s->run->flags & ZN_SCHED_WORKER))
+		ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
+	if (o)
+		zn_stall_blind(o, s->proc, s->now);
+	s->run->off_ns = s->run->ready_ns = s->run->wait_ns = 0;
+	return false;
+}
+
 /* True: its stack is to be walked. */
 static __noinline bool switch_off(struct task_struct *task, __u32 filter, bool preempt, __u64 now)
 {
@@ -476,6 +490,8 @@ static __noinline bool switch_off(struct task_struct *task, __u32 filter, bool p
 	}
 	if (!s.proc)
 		return false;
+	if (zn_spares(s.proc, ZN_SPARE_SWITCHES))
+		return spare_switch(&s, asleep);
 	s.run->kind = ZN_SCHED_PREEMPTED;
 	if (s.run->flags & ZN_SCHED_WORKER)
 		worker_off(&s, asleep);
@@ -486,13 +502,16 @@ static __noinline bool switch_off(struct task_struct *task, __u32 filter, bool p
 	return zn_sleep_begin(s.run, s.proc, task, asleep);
 }
 
-/* It fell asleep before these programs were attached: what that was for is not known, and is not counted as
- * anything. */
+/* It fell asleep before these programs were attached, or while it was spared: what that was for is not known, and is not
+ * counted as anything. */
 static __always_inline void end_unseen(struct zn_sched_entry *r, __u64 now)
 {
-	struct zn_thread_state *o = zn_sched_entry_proc(r) ? zn_thread_state_at(r->row, r->state_at) : NULL;
+	struct zn_proc *p = zn_sched_entry_proc(r);
+	struct zn_thread_state *o = p ? zn_thread_state_at(r->row, r->state_at) : NULL;
 
-	if (o)
+	if (r->flags & ZN_SCHED_WORKER)
+		r->mark_ns = now;
+	if (o && !zn_spares(p, ZN_SPARE_SWITCHES))
 		o->word = ZN_THREAD_STATE_WORD(now, o->inside);
 }
 
@@ -530,11 +549,36 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 #define WALK_SLEEPER(ctx) (void)ctx
 #endif
 
+/* What one switch in so many took, by the clock's low bits. Wake-ups take half as much, and are in it. */
+static __noinline int charge_switch(__u32 tid, __u64 now)
+{
+	struct zn_sched_entry *r = zn_sched_entry_find(tid);
+	struct zn_proc *p = r ? zn_sched_entry_proc(r) : NULL;
+	struct zn_spent *spent;
+	__u64 ns;
+
+	if (!p)
+		return 0;
+	spent = &shared.spent[r->row & (ZN_PROCS_MAX - 1)];
+	ns = zn_minus(bpf_ktime_get_ns(), now) * (ZN_SPENT_EVERY + ZN_SPENT_EVERY / 2);
+	if (zn_spares(p, ZN_SPARE_SWITCHES))
+		ZN_ADD(spent->spared_ns, ns);
+	else
+		ZN_ADD(spent->switch_ns, ns);
+	return 0;
+}
+
+static __always_inline bool is_measured(__u64 now)
+{
+	return now * 0x9e3779b97f4a7c15ULL >> 32 & (ZN_SPENT_EVERY - 1) ? false : true;
+}
+
 /* (preempt, prev, next): the thread that runs is still prev. */
 SEC("tp_btf/sched_switch")
 int sched_switch(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	bool walk = false;
 	__u32 off, on;
 	__u64 now;
 
@@ -546,7 +590,11 @@ int sched_switch(__u64 *ctx)
 	now = bpf_ktime_get_ns();
 	if (on)
 		switch_on(next, now);
-	if (off && switch_off(prev, off, ctx[0] & 1, now))
+	if (off)
+		walk = switch_off(prev, off, ctx[0] & 1, now);
+	if (ZN_RARE(is_measured(now)))
+		charge_switch(off ? prev->pid : next->pid, now);
+	if (walk)
 		WALK_SLEEPER(ctx);
 	return 0;
 }

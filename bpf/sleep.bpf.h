@@ -32,7 +32,8 @@ static __always_inline void zn_cpu_ran(void)
 static __always_inline struct zn_python *sleep_python(const struct zn_sched_entry *r, const struct zn_proc *p)
 {
 	__u32 row = r->row;
-	struct zn_python *py = p->calls & ZN_HAS_PYTHON ? bpf_map_lookup_elem(&pythons, &row) : NULL;
+	bool walks = p->calls & ZN_HAS_PYTHON && !zn_spares(p, ZN_SPARE_STACKS);
+	struct zn_python *py = walks ? bpf_map_lookup_elem(&pythons, &row) : NULL;
 
 	return py && py->id == p->id && py->every[ZN_EVERY_SLEEP] ? py : NULL;
 }

@@ -18,7 +18,7 @@ static __always_inline int zn_stack(struct pt_regs *ctx, struct zn_call *c, enum
 	__u32 row = c->thread->row, every;
 	struct zn_python *py;
 
-	if (!(c->proc->calls & ZN_HAS_PYTHON))
+	if (!(c->proc->calls & ZN_HAS_PYTHON) || zn_spares(c->proc, ZN_SPARE_STACKS))
 		return 0;
 	py = bpf_map_lookup_elem(&pythons, &row);
 	if (!py || py->id != c->proc->id)

@@ -273,7 +273,9 @@ static __always_inline struct zn_stack *walk_stack(const struct walked *who, __u
 	}
 	if (!s && *why == ZN_MISSED_ROOM)
 		zn_lost(ZN_LOST_STACK);
-	ZN_ADD(who->py->walk_ns, bpf_ktime_get_ns() - start_ns);
+	start_ns = bpf_ktime_get_ns() - start_ns;
+	ZN_ADD(who->py->walk_ns, start_ns);
+	ZN_ADD(shared.spent[who->row & (ZN_PROCS_MAX - 1)].walk_ns, start_ns);
 	ZN_ADD(who->py->walks, 1);
 	return s;
 }
@@ -373,7 +375,8 @@ int stacks_clock(void *ctx)
 	w = row ? NULL : bpf_map_lookup_elem(&workers, &tgid);
 	if (!row && !w)
 		return 0;
-	if (!find_python(&who, row ? *row : w->row) || (w && who.proc->id != w->id))
+	if (!find_python(&who, row ? *row : w->row) || (w && who.proc->id != w->id) ||
+		zn_spares(who.proc, ZN_SPARE_STACKS))
 		return 0;
 	zn_cpu_ran();
 	ZN_ADD(who.py->all[ZN_LEAF_CPU].count, 1);

@@ -192,6 +192,15 @@ static __always_inline void zn_stall_to(struct zn_thread_state *o, struct zn_pro
 	zn_stall_add(p, was == ZN_STALL_PENDING ? ZN_STALL_CPU : was, ZN_THREAD_STATE_SINCE(old), now);
 }
 
+/* What has lasted until now is over, and what comes is not known. */
+static __always_inline void zn_stall_blind(struct zn_thread_state *o, struct zn_proc *p, __u64 now)
+{
+	if (!o->word)
+		return;
+	zn_stall_to(o, p, now, ZN_STALL_OTHER);
+	o->word = 0;
+}
+
 /* It runs again. Until ready it slept, for a cause that may have been found out since, and then it was in a run
  * queue. */
 static __always_inline void zn_stall_on(
@@ -280,7 +289,10 @@ static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 stat
 	if (!p || o->inside == state)
 		return;
 	o->inside = state;
-	zn_stall_to(o, p, now, state);
+	if (zn_spares(p, ZN_SPARE_SWITCHES))
+		zn_stall_blind(o, p, now);
+	else
+		zn_stall_to(o, p, now, state);
 }
 
 /* ---- workers ---- */

@@ -20,8 +20,12 @@
 
 #define FILE_AT(n) place_of_file(true, (struct file *)ctx[n], false)
 
-ENTER(vfs_read, begin_data(ZN_IO_READ, FILE_AT(0)))
-ENTER(vfs_write, begin_data(ZN_IO_WRITE, FILE_AT(0)))
+#define UNLESS_SPARED(what)                                                                                            \
+	if (!are_files_spared())                                                                                       \
+	what
+
+ENTER(vfs_read, UNLESS_SPARED(begin_data(ZN_IO_READ, FILE_AT(0))))
+ENTER(vfs_write, UNLESS_SPARED(begin_data(ZN_IO_WRITE, FILE_AT(0))))
 ENTER(vfs_readv, begin_operation(ZN_IO_DATA, ZN_IO_READ, FILE_AT(0)))
 ENTER(vfs_writev, begin_operation(ZN_IO_DATA, ZN_IO_WRITE, FILE_AT(0)))
 ENTER(do_sendfile, begin_pair(place_of_fd(ctx[1], false), place_of_fd(ctx[0], false)))
@@ -329,7 +333,7 @@ static __always_inline void file_enter(const struct pt_regs *regs, __u32 nr)
 	__u32 op = table[nr].op, way = table[nr].way;
 	int fd;
 
-	if (!is_wanted(op) || is_of_32_bits())
+	if (!is_wanted(op) || is_of_32_bits() || (op <= ZN_IO_WRITE && are_files_spared()))
 		return;
 	fd = call_argument(regs, table[nr].first);
 	if (way == PAIR)

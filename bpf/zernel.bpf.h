@@ -45,6 +45,12 @@ static __always_inline bool zn_is_on(enum zn_family f)
 	return shared.families >> f & 1;
 }
 
+/* Whether a part of what is measured of a process is spared now. Nothing is, as a rule, and then its page is not read. */
+static __always_inline bool zn_spares(const struct zn_proc *p, enum zn_spare part)
+{
+	return ZN_RARE(shared.spared & ZN_SPARES(part)) && p->calls & ZN_SPARES(part);
+}
+
 static __always_inline void zn_lost_many(enum zn_loss what, __u64 n)
 {
 	ZN_ADD(shared.lost[what], n);

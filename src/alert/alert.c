@@ -6,6 +6,7 @@
  * No rule keeps the others out, and no user the others of one rule: each has a share (struct zn_quota), and the
  * instances of a rule beyond it are one alert together, which has a place of its own.
  */
+#include <float.h>
 #include <sys/random.h>
 
 #include "zernel.h"
@@ -168,7 +169,7 @@ const char zn_alerts_defaults[] =
 	"  expr      zernel_overhead_ratio > overhead_budget\n"
 	"  clear     at overhead_budget * 80%\n"
 	"  for       30s\n"
-	"  summary   hooked calls cost process {{pid}} {{value|percent}} of a core, more than --overhead-budget\n"
+	"  summary   our probes cost process {{pid}} {{value|percent}} of a core, more than --overhead-budget\n"
 	"\n"
 	"alert events_lost\n"
 	"  expr      increase(zernel_lost_total{what=(\"ringbuf\", \"series\", \"process\", \"thread\",\n"
@@ -206,7 +207,7 @@ int zn_alerts_open(
 	a->work.past_quota = (struct zn_quota){0};
 	a->room[ZN_ROOM_CRITICAL].size = CRITICAL_PLACES;
 	a->room[ZN_ROOM_ALL].size = ZN_ALERTS_OWN - CRITICAL_PLACES;
-	a->names = (struct zn_rule_names){type, (double)o->overhead_budget / PPM};
+	a->names = (struct zn_rule_names){type, o->overhead_budget ? (double)o->overhead_budget / PPM : DBL_MAX};
 	a->file = o->alerts;
 	a->next_id = zn_wall_ms() << 20;
 	a->rules = &a->book[0];

@@ -309,6 +309,20 @@ static void put_unusual(struct zn_term *t, struct zn_str anomalies)
 	zn_term_end(t);
 }
 
+/* What is measured of a process in a part of the time, as its budget has no room for more. */
+static void put_sampled(struct zn_term *t, struct zn_str sampled)
+{
+	struct zn_str key, part;
+	size_t at = 0;
+
+	zn_term_style(t, ZN_STYLE_WARN);
+	zn_term_putf(t, "%*smeasured in a part of the time:", BAR_INDENT, "");
+	while (zn_json_next(sampled, &at, &key, &part))
+		zn_term_putf(t, "  %.*s %.3g %%", key.len < CELL ? (int)key.len : CELL, key.at ? key.at : "",
+			100 * zn_value_number(part, "now"));
+	zn_term_end(t);
+}
+
 static void signal_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->row_count; i++) {
@@ -319,6 +333,8 @@ static void signal_items(struct zn_watch *w, const struct view *v, const int *wi
 			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
 		if (zn_json_next(anomalies, &at, &key, &score) && shows_line(w))
 			put_unusual(&w->term, anomalies);
+		if (zn_path_known(w->rows[i].process, "sampled") && shows_line(w))
+			put_sampled(&w->term, zn_path_find(w->rows[i].process, "sampled"));
 	}
 }
 

@@ -42,6 +42,7 @@ static void live_tick(struct zn_daemon *d)
 
 	d->probe.arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	zn_kernel_want(&d->probe.kernel, wanted);
+	zn_cost_after(&d->probe, &d->budget.file_ns, &d->budget.call_ns);
 	if (wanted)
 		zn_daemon_find_gpus(d);
 	zn_ends_check(&d->probe);
@@ -123,6 +124,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	zn_arena_carry(d->agg.arena);
 	zn_agg_tick(&d->agg, now);
 	look_if_needed(d);
+	zn_budget_tick(&d->budget, now);
 	zn_rates_tick(&d->rates, &d->agg, now);
 	zn_progress_tick(&d->progress, &d->agg, now);
 	zn_ranks_tick(&d->ranks, now);

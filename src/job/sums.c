@@ -64,8 +64,36 @@ struct zn_proc_gpu zn_job_memory(struct zn_jobs *j, const struct zn_job *job)
 	return all;
 }
 
+static void add_lived(const struct zn_jobs *j, struct zn_spent *to, uint64_t *lived_ns, uint32_t row)
+{
+	const struct zn_proc *p = &j->agg->arena->procs[row];
+	const struct zn_spent *s = zn_spare_spent(j->agg->arena, row, p->id);
+	uint64_t end_ns = p->exit_ns ? p->exit_ns : zn_now_ns();
+
+	*lived_ns += end_ns > p->first_ns ? end_ns - p->first_ns : 0;
+	for (enum zn_spare i = 0; s && i < ZN_SPARE_COUNT; i++)
+		to->unseen_ns[i] += s->unseen_ns[i];
+}
+
+uint32_t zn_job_seen_part(const struct zn_jobs *j, const struct zn_job *job, enum zn_spare part)
+{
+	uint64_t lived_ns = job->lived_ns;
+	struct zn_spent all = {0};
+
+	memcpy(all.unseen_ns, job->unseen_ns, sizeof(all.unseen_ns));
+	for (uint32_t r = 0; r < j->agg->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
+
+		if (p && zn_jobs_of((struct zn_jobs *)j, p) == job)
+			add_lived(j, &all, &lived_ns, j->agg->row[r]);
+	}
+	return zn_spare_seen(&all, part, lived_ns);
+}
+
 void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p)
 {
+	struct zn_spent gone = {0};
+
 	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++) {
 		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[d]);
 
@@ -76,6 +104,9 @@ void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const 
 		if (!zn_counter_is_gauge(i))
 			job->count[i] += zn_agg_count(j->agg, row, i);
 	add_process_memory(&job->memory, p);
+	add_lived(j, &gone, &job->lived_ns, row);
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		job->unseen_ns[i] += gone.unseen_ns[i];
 	job->processes_gone++;
 	job->processes -= job->processes > 0;
 }

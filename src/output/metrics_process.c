@@ -562,6 +562,11 @@ void zn_metrics_process_anomalies(struct zn_walk *w)
 	}
 }
 
+static uint64_t parts_cost(const struct zn_walk *w, uint32_t row, uint32_t id)
+{
+	return w->state->budget ? zn_budget_cost(w->state->budget, row, id) : 0;
+}
+
 void zn_metrics_process_overhead(struct zn_walk *w)
 {
 	const struct zn_agg *agg = w->state->agg;
@@ -572,6 +577,25 @@ void zn_metrics_process_overhead(struct zn_walk *w)
 	ZN_EACH_PROC(w, r, p)
 	{
 		process_series(w, p);
-		zn_walk_scaled(w, agg->info[agg->row[r]].cost_rate, 12);
+		zn_walk_scaled(w, agg->info[agg->row[r]].cost_rate + 1000 * parts_cost(w, agg->row[r], p->id), 12);
+	}
+}
+
+void zn_metrics_process_sampled(struct zn_walk *w)
+{
+	const struct zn_agg *agg = w->state->agg;
+	const struct zn_proc *p;
+
+	ZN_EACH_PROC(w, r, p)
+	{
+		const struct zn_spent *s = zn_spare_spent(agg->arena, agg->row[r], p->id);
+
+		for (enum zn_spare i = 0; s && i < ZN_SPARE_COUNT; i++) {
+			if (!s->unseen_ns[i] && zn_spare_duty(s, i) == ZN_DUTY_ONE)
+				continue;
+			process_series(w, p);
+			zn_walk_label(w, "family", zn_spare_label(i));
+			zn_walk_scaled(w, (uint64_t)zn_spare_duty(s, i) * 1000 / ZN_DUTY_ONE, 3);
+		}
 	}
 }

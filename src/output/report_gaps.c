@@ -3,6 +3,7 @@
  * report_gaps.c: what was not measured of a job, or not all of it, and why.
  */
 #include "zernel.h"
+#include <stdio.h>
 
 bool zn_gaps_measures(const struct zn_state *state, enum zn_family f)
 {
@@ -139,6 +140,35 @@ static const char *steps_lost(const struct zn_report *r)
 	return zn_job_shared_of(r->state->jobs, r->job)->steps_lost ? "more than are told apart" : NULL;
 }
 
+/* Of its processes together, by the time that they lived. */
+static const char *spared_part(const struct zn_report *r, enum zn_spare part)
+{
+	static char why[ZN_SPARE_COUNT][ZN_TEXT_MAX];
+	uint32_t seen = zn_job_seen_part(r->state->jobs, r->job, part);
+
+	if (seen == 1000)
+		return NULL;
+	snprintf(why[part], ZN_TEXT_MAX,
+		"it would have cost more than --overhead-budget: measured for %u.%u %% of the time", seen / 10,
+		seen % 10);
+	return why[part];
+}
+
+static const char *spared_stacks(const struct zn_report *r)
+{
+	return spared_part(r, ZN_SPARE_STACKS);
+}
+
+static const char *spared_switches(const struct zn_report *r)
+{
+	return spared_part(r, ZN_SPARE_SWITCHES);
+}
+
+static const char *spared_files(const struct zn_report *r)
+{
+	return spared_part(r, ZN_SPARE_FILES);
+}
+
 static const char *alerts_lost(const struct zn_report *r)
 {
 	return r->job->alerts_lost ? "more than are kept" : NULL;
@@ -164,6 +194,9 @@ static const struct {
 	{"some I/O", io_beyond},
 	{"some I/O", io_crowded},
 	{"some operations on directories and names", some_metadata},
+	{"some of these lines", spared_stacks},
+	{"some of where the launching threads' time went", spared_switches},
+	{"some I/O", spared_files},
 };
 
 bool zn_gaps_item(const void *report, struct zn_json *j, uint32_t i)

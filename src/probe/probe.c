@@ -120,6 +120,7 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	p->arena.shared->per_cpu_offset = per_cpu_offset();
 	p->arena.shared->cpu_count = p->cpus_possible <= ZN_CPUS_MAX ? p->cpus_possible : 0;
 	p->arena.shared->families = families;
+	zn_cost_before(p);
 	open_kernel(p, families, method);
 	zn_object_load_stacks(p);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();

@@ -22,6 +22,7 @@ from common import DAEMON, Run
 from calls import bench_bias, bench_kernel, bench_launch, bench_record
 from node import bench_cpu, bench_crowd, bench_mapping, bench_memory, bench_start
 from loop import bench_loop
+from budget import bench_budget
 from growth import bench_growth
 from stacks import bench_stacks
 from serving import bench_scrape, bench_snapshots, bench_tick
@@ -30,7 +31,7 @@ BENCHES = (("cost of a call", bench_launch), ("cost of a system call", bench_ker
            ("snapshots", bench_snapshots),
            ("a training loop", bench_loop), ("stacks", bench_stacks), ("start and stop", bench_start),
            ("memory", bench_memory), ("size and mapping", bench_mapping), ("a crowded node", bench_crowd),
-           ("bias", bench_bias), ("CPU of the daemon", bench_cpu), ("ticks", bench_tick), ("growth", bench_growth))
+           ("bias", bench_bias), ("CPU of the daemon", bench_cpu), ("ticks", bench_tick), ("budget", bench_budget), ("growth", bench_growth))
 
 
 def cpu_model():

@@ -257,7 +257,7 @@ SLOW = r"libraries: (putting probes on|taking probes from|attaching to|detaching
 
 
 class Daemon(Process):
-    """zerneld on free ports, with no control socket unless there is an option. expect: patterns of the warnings that must be there; others must not."""
+    """zerneld on free ports, with no control socket and no budget (budget.py is about that) unless there is an option. expect: patterns of the warnings that must be there; others must not."""
 
     def __init__(self, *options, expect=(), binary=ZERNELD, argv=None, env=None, wanted=0):
         assert "--simulate" in options or not State.simulated, "a live daemon in a test of simulated ones"
@@ -266,7 +266,8 @@ class Daemon(Process):
         ports = ["--metrics-port", "0", "--ws-port", "0"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         super().__init__([*(argv or [binary]), *ports, *options], stderr=self.log, stdin=subprocess.DEVNULL,
-                         env={**clean, "ZERNEL_CONTROL": "none", "ZERNEL_REPORT_DIR": "none", **(env or {})})
+                         env={**clean, "ZERNEL_CONTROL": "none", "ZERNEL_REPORT_DIR": "none",
+                              **({} if "--simulate" in options else {"ZERNEL_OVERHEAD_BUDGET": "0%"}), **(env or {})})
         self.wanted = wanted
         ready = wait_until(self.ready, "the daemon being ready")
         self.port, self.ws_port = int(ready.group(1)), int(ready.group(2))

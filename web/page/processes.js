@@ -100,6 +100,8 @@ function waits(p) {
 		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` :
 		NONE],
 		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
+		...Object.entries(p.sampled || {}).map(([name, v]) => [`Measured in a part of the time: ${name}`,
+			`${percent(v.now)} now, ${percent(v.seen)} since it began; the rest would cost more than its budget`]),
 		["Unusual", p.anomalies ? unusual(p).join(", ") || "nothing" : "not known yet"],
 	];
 }

@@ -741,6 +741,16 @@ T(probe_overhead)
 	CHECK_EQ(alerts.count, 0);
 }
 
+T(no_probe_overhead_without_a_budget)
+{
+	start();
+	options.overhead_budget = 0;
+	open_alerts(&alerts, &options, type_of_name, alerts.work.source);
+	ADD("zernel_overhead_ratio", 0.9, {"pid", "4242"});
+	ticks(60);
+	CHECK_EQ(alerts.count, 0);
+}
+
 T(probe_overhead_of_another_budget)
 {
 	struct series *s;
@@ -925,6 +935,7 @@ int main(void)
 	RUN(launch_latency_unusual);
 	RUN(probe_overhead);
 	RUN(probe_overhead_of_another_budget);
+	RUN(no_probe_overhead_without_a_budget);
 	RUN(losses_fire_and_stay_a_minute);
 	RUN(one_line_for_each_change);
 	RUN(reload);

@@ -34,6 +34,27 @@ T(not_measured)
 	}
 }
 
+/* What cost too much is said with the part of the time that was seen, of processes that have gone too. */
+T(what_was_spared)
+{
+	struct zn_job *job;
+
+	start();
+	job = busy_job();
+	report(job);
+	CHECK(!strstr(text, "--overhead-budget"));
+	job->lived_ns += 1000 * ZN_NS_PER_S;
+	job->unseen_ns[ZN_SPARE_FILES] = 400 * ZN_NS_PER_S;
+	report(job);
+	CHECK(strstr(
+		text, "\"what\":\"some I/O\",\"why\":\"it would have cost more than --overhead-budget: measured for "));
+	CHECK(!strstr(text, "some of these lines"));
+	job->unseen_ns[ZN_SPARE_STACKS] = 1;
+	report(job);
+	CHECK(strstr(text, "some of these lines"));
+	CHECK(strstr(text, "measured for 99."));
+}
+
 T(daemon_came_later)
 {
 	static const struct {
@@ -118,6 +139,7 @@ int main(void)
 {
 	RUN(what_was_lost);
 	RUN(not_measured);
+	RUN(what_was_spared);
 	RUN(memory_that_was_not_seen);
 	RUN(daemon_came_later);
 	return t_end();

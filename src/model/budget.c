@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * budget.c: what the probes may cost a process, and what is spared to keep to it. Once a second the cost of each part is
+ * known: what was measured where it runs, or hits at their calibrated cost. Where all of it is too much for a process, what
+ * says least for its cost is measured in a part of the time: so many slots of a twentieth of a second. Nothing is scaled up
+ * for that; how much of the time was seen is told with the figures.
+ *
+ * It steps down after OVER_S looks with too high a cost, to BELOW of the budget, and up again only when more could be had
+ * for ROOM of it at ROOM_S looks in a row: a load that stays as it is changes nothing any more.
+ *
+ * Limits: nothing is spared of hooked calls of libraries, whose probes stand in a file for all processes, nor of system
+ * calls, where the kernel's way to the program is nearly all of the cost. They are paid first; the parts have what is left,
+ * and half of the budget in any case, for else they would be lost and nothing won.
+ * Sums of switches are of the process and its data loader's workers.
+ */
+#include "zernel.h"
+#include <stdio.h>
+#include <string.h>
+
+#define PPM        1000000u
+#define OVER_S     2
+#define ROOM_S     10
+#define BELOW      90 /* percent */
+#define ROOM       80
+#define SMALL      20                  /* a part that costs less than one in so many of the budget is always measured */
+#define SEEN_LEAST (20 * ZN_NS_PER_MS) /* of a look: less of a part says nothing about its cost */
+#define LOG_NS     (60 * ZN_NS_PER_S)
+#define FILE_LEFT                                                                                                      \
+	2 /* of what a read costs, one in so many is left where it is spared: the kernel's way to the programs */
+
+const char *zn_spare_label(enum zn_spare part)
+{
+	static const char *const label[] = {
+#define X(e, label) label,
+		ZN_SPARE_PARTS(X)
+#undef X
+	};
+
+	return label[part];
+}
+
+uint32_t zn_spare_duty(const struct zn_spent *s, enum zn_spare part)
+{
+	return s->duty[part] ? s->duty[part] : ZN_DUTY_ONE;
+}
+
+uint32_t zn_spare_seen(const struct zn_spent *s, enum zn_spare part, uint64_t lived_ns)
+{
+	uint64_t unseen_ns = s->unseen_ns[part] < lived_ns ? s->unseen_ns[part] : lived_ns;
+
+	if (!s->unseen_ns[part])
+		return 1000;
+	return lived_ns ? (uint32_t)((lived_ns - unseen_ns) / (lived_ns / 1000 + 1)) : 0;
+}
+
+static bool is_whole(const struct zn_spent *s)
+{
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		if (zn_spare_duty(s, i) < ZN_DUTY_ONE)
+			return false;
+	return true;
+}
+
+const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, uint32_t id)
+{
+	const struct zn_spent *s = &a->shared->spent[row];
+
+	if (s->id != id)
+		return NULL;
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		if (s->unseen_ns[i] || zn_spare_duty(s, i) < ZN_DUTY_ONE)
+			return s;
+	return NULL;
+}
+
+void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_options *options, uint32_t cpus)
+{
+	memset(b, 0, sizeof(*b));
+	b->agg = agg;
+	b->ppm = options->overhead_budget;
+	b->cpus = cpus ? cpus : 1;
+}
+
+static struct zn_spent *spent_of(const struct zn_budget *b, uint32_t row)
+{
+	return &b->agg->arena->shared->spent[row];
+}
+
+static uint64_t part_of(uint64_t whole, uint32_t part, uint32_t of)
+{
+	return (uint64_t)((__uint128_t)whole * part / of);
+}
+
+/* ---- What it costs. ---- */
+
+static uint64_t hooked_of(const struct zn_budget *b, uint32_t row)
+{
+	return b->agg->info[row].cost_rate / 1000;
+}
+
+static uint64_t files_of(const struct zn_proc *p)
+{
+	return p->count[ZN_C_IO_READ_CALLS] + p->count[ZN_C_IO_WRITE_CALLS];
+}
+
+/* What each part has taken so far. */
+static void sums_read(
+	const struct zn_budget *b, const struct zn_spent *s, const struct zn_proc *p, uint64_t to[ZN_SPARE_COUNT])
+{
+	to[ZN_SPARE_STACKS] = s->walk_ns;
+	to[ZN_SPARE_SWITCHES] = s->switch_ns;
+	to[ZN_SPARE_FILES] = files_of(p) * b->file_ns;
+}
+
+static void row_begin(struct zn_budget *b, uint32_t row, struct zn_proc *p)
+{
+	struct zn_spent *s = spent_of(b, row);
+
+	b->row[row] = (struct zn_budget_row){.id = p->id, .spared_before = s->spared_ns};
+	memset(s->unseen_ns, 0, sizeof(s->unseen_ns));
+	memset(s->duty, 0, sizeof(s->duty));
+	s->id = p->id;
+	b->row[row].calls_before = p->count[ZN_C_SYSCALLS];
+	sums_read(b, s, p, b->row[row].before);
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		__atomic_fetch_and(&p->calls, ~ZN_SPARES(i), __ATOMIC_RELAXED);
+}
+
+/* Of a part that was seen in none of the slots of this look, what is known of it stays. */
+static void costs_read(struct zn_budget *b, uint32_t row, const struct zn_proc *p, uint64_t elapsed_ns)
+{
+	struct zn_budget_row *r = &b->row[row];
+	struct zn_spent *s = spent_of(b, row);
+	uint64_t now[ZN_SPARE_COUNT], unseen_ns, seen_ns;
+
+	sums_read(b, s, p, now);
+	r->calls = zn_counter_advance(&r->calls_before, p->count[ZN_C_SYSCALLS]) * b->call_ns * ZN_NS_PER_MS /
+		(elapsed_ns / 1000 + 1);
+	r->fixed = hooked_of(b, row) + r->calls;
+	r->full = r->fixed;
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
+		uint64_t more = zn_counter_advance(&r->before[i], now[i]);
+
+		unseen_ns = zn_counter_advance(&r->unseen_before[i], s->unseen_ns[i]);
+		seen_ns = elapsed_ns > unseen_ns ? elapsed_ns - unseen_ns : 0;
+		if (seen_ns >= SEEN_LEAST)
+			r->cost[i] = (uint64_t)((__uint128_t)more * ZN_NS_PER_S / seen_ns);
+		if (i == ZN_SPARE_SWITCHES && unseen_ns >= SEEN_LEAST)
+			r->floor[i] =
+				(uint64_t)((__uint128_t)(s->spared_ns - r->spared_before) * ZN_NS_PER_S / unseen_ns);
+		r->full += r->cost[i];
+	}
+	r->spared_before = s->spared_ns;
+	r->floor[ZN_SPARE_FILES] = r->cost[ZN_SPARE_FILES] / FILE_LEFT;
+}
+
+static uint64_t floor_of(const struct zn_budget_row *r, enum zn_spare part)
+{
+	return r->floor[part] < r->cost[part] ? r->floor[part] : r->cost[part];
+}
+
+static uint64_t cost_at(const struct zn_budget_row *r, enum zn_spare part, uint32_t duty)
+{
+	uint64_t least = floor_of(r, part);
+
+	return least + part_of(r->cost[part] - least, duty, ZN_DUTY_ONE);
+}
+
+static uint64_t parts_cost(const struct zn_budget_row *r, const struct zn_spent *s)
+{
+	uint64_t ns = 0;
+
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		ns += cost_at(r, i, zn_spare_duty(s, i));
+	return ns;
+}
+
+uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id)
+{
+	const struct zn_spent *s = spent_of(b, row);
+
+	if (b->row[row].id != id || s->id != id)
+		return 0;
+	return parts_cost(&b->row[row], s) + b->row[row].calls;
+}
+
+/* ---- What a process may cost. ---- */
+
+/* Who needs less than the others leaves the rest to them; all together have the node's budget. */
+static uint64_t allowance_of_all(const struct zn_budget *b)
+{
+	uint64_t each = b->ppm * (ZN_NS_PER_S / PPM), node = each * b->cpus, level = each, before = 0;
+
+	for (int round = 0; round < 16 && level != before; round++) {
+		uint64_t small = 0, large = 0;
+
+		for (uint32_t i = 0; i < b->agg->row_count; i++) {
+			uint64_t full = b->row[b->agg->row[i]].full;
+
+			if (full < level)
+				small += full;
+			else
+				large++;
+		}
+		before = level;
+		if (small + large * level > node && large)
+			level = node > small ? (node - small) / large : 0;
+		else
+			break;
+	}
+	return level;
+}
+
+/* In what part of the time each may be measured for so much. What is spared last is paid for first. */
+static void target_find(const struct zn_budget_row *r, uint64_t budget, uint32_t to[ZN_SPARE_COUNT])
+{
+	uint64_t left = r->fixed < budget / 2 ? budget - r->fixed : budget / 2, least = 0;
+
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		least += floor_of(r, i);
+	left = left > least ? left - least : 0;
+	for (int i = ZN_SPARE_COUNT - 1; i >= 0; i--) {
+		uint64_t more = r->cost[i] - floor_of(r, (enum zn_spare)i), duty = ZN_DUTY_ONE;
+
+		if (more > left && more > budget / SMALL)
+			duty = left * ZN_DUTY_ONE / more;
+		to[i] = duty < ZN_BUDGET_LEAST ? ZN_BUDGET_LEAST : (uint32_t)duty;
+		more = part_of(more, to[i], ZN_DUTY_ONE);
+		left = left > more ? left - more : 0;
+	}
+}
+
+/* Some part has to be measured less: by a twentieth at least, for costs are not the same at any two looks. */
+static bool needs_less(const struct zn_spent *s, const uint32_t target[ZN_SPARE_COUNT])
+{
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		if (20 * target[i] < 19 * zn_spare_duty(s, i))
+			return true;
+	return false;
+}
+
+/* Some part could be measured a quarter more, and none would be much less. */
+static bool gives_more(const struct zn_spent *s, const uint32_t target[ZN_SPARE_COUNT])
+{
+	bool more = false;
+
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
+		uint32_t duty = zn_spare_duty(s, i);
+
+		if (5 * target[i] < 4 * duty)
+			return false;
+		more |= target[i] == ZN_DUTY_ONE ? duty < ZN_DUTY_ONE : 4 * target[i] >= 5 * duty;
+	}
+	return more;
+}
+
+static void duties_set(struct zn_spent *s, const uint32_t target[ZN_SPARE_COUNT])
+{
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+		s->duty[i] = (uint16_t)target[i];
+}
+
+static void log_spared(struct zn_budget *b, const struct zn_proc *p, const struct zn_budget_row *r, uint64_t now_ns)
+{
+	const struct zn_spent *s = spent_of(b, (uint32_t)(r - b->row));
+	char text[128];
+	int len = 0;
+
+	if (b->logged_ns && now_ns - b->logged_ns < LOG_NS)
+		return;
+	b->logged_ns = now_ns;
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT && len < (int)sizeof(text) - 1; i++)
+		if (zn_spare_duty(s, i) < ZN_DUTY_ONE)
+			len += snprintf(text + len, sizeof(text) - (size_t)len, "%s %s %u %%", len ? "," : "",
+				zn_spare_label(i), zn_spare_duty(s, i) * 100 / ZN_DUTY_ONE);
+	zn_log(ZN_INFO,
+		"process %u: all of it would cost %llu.%02llu %% of a core, more than --overhead-budget: measured in a "
+		"part of the time:%s",
+		p->tgid, (unsigned long long)(r->full / 10000000), (unsigned long long)(r->full / 100000 % 100), text);
+}
+
+static void row_decide(struct zn_budget *b, uint32_t row, const struct zn_proc *p, uint64_t allowed, uint64_t now_ns)
+{
+	struct zn_budget_row *r = &b->row[row];
+	struct zn_spent *s = spent_of(b, row);
+	bool was_whole = is_whole(s);
+	uint32_t target[ZN_SPARE_COUNT];
+
+	target_find(r, allowed, target);
+	r->over_s = needs_less(s, target) ? r->over_s + 1 : 0;
+	target_find(r, allowed / 100 * ROOM, target);
+	r->room_s = !was_whole && gives_more(s, target) ? r->room_s + 1 : 0;
+	if (r->over_s < OVER_S && r->room_s < ROOM_S)
+		return;
+	if (r->over_s >= OVER_S)
+		target_find(r, allowed / 100 * BELOW, target);
+	duties_set(s, target);
+	r->over_s = r->room_s = 0;
+	if (was_whole && !is_whole(s))
+		log_spared(b, p, r, now_ns);
+}
+
+void zn_budget_tick(struct zn_budget *b, uint64_t now_ns)
+{
+	uint64_t elapsed_ns = now_ns - b->look_ns, allowed;
+
+	if (!b->ppm || (b->look_ns && elapsed_ns < ZN_NS_PER_S * 9 / 10))
+		return;
+	for (uint32_t i = 0; i < b->agg->row_count; i++) {
+		uint32_t row = b->agg->row[i];
+		struct zn_proc *p = zn_arena_proc(b->agg->arena, row);
+
+		if (p && (b->row[row].id != p->id || spent_of(b, row)->id != p->id))
+			row_begin(b, row, p);
+		else if (p)
+			costs_read(b, row, p, elapsed_ns);
+	}
+	allowed = allowance_of_all(b);
+	for (uint32_t i = 0; b->look_ns && i < b->agg->row_count; i++) {
+		const struct zn_proc *p = zn_arena_proc(b->agg->arena, b->agg->row[i]);
+
+		if (p && b->row[b->agg->row[i]].id == p->id)
+			row_decide(b, b->agg->row[i], p, allowed, now_ns);
+	}
+	b->look_ns = now_ns;
+}
+
+/* ---- What is spared until the next slot. ---- */
+
+static uint32_t row_slot(struct zn_budget_row *r, struct zn_spent *s, struct zn_proc *p, uint64_t elapsed_ns)
+{
+	uint32_t was = p->calls, spared = 0, all = 0;
+
+	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
+		uint32_t duty = zn_spare_duty(s, i);
+
+		all |= ZN_SPARES(i);
+		if (was & ZN_SPARES(i))
+			s->unseen_ns[i] += elapsed_ns;
+		r->carry[i] += duty;
+		if (r->carry[i] < ZN_DUTY_ONE)
+			spared |= ZN_SPARES(i);
+		else
+			r->carry[i] = duty == ZN_DUTY_ONE ? 0 : r->carry[i] - ZN_DUTY_ONE;
+	}
+	if (spared & ~was)
+		__atomic_fetch_or(&p->calls, spared, __ATOMIC_RELAXED);
+	if (was & all & ~spared)
+		__atomic_fetch_and(&p->calls, ~(all & ~spared), __ATOMIC_RELAXED);
+	return spared;
+}
+
+void zn_budget_slot(struct zn_budget *b, uint64_t now_ns)
+{
+	uint64_t elapsed_ns = b->slot_ns ? now_ns - b->slot_ns : 0;
+	uint32_t spared = 0;
+
+	if (!b->ppm)
+		return;
+	for (uint32_t i = 0; i < b->agg->row_count; i++) {
+		uint32_t row = b->agg->row[i];
+		struct zn_proc *p = zn_arena_proc(b->agg->arena, row);
+		struct zn_spent *s = spent_of(b, row);
+
+		if (p && b->row[row].id == p->id && s->id == p->id)
+			spared |= row_slot(&b->row[row], s, p, elapsed_ns);
+	}
+	__atomic_store_n(&b->agg->arena->shared->spared, spared, __ATOMIC_RELAXED);
+	b->slot_ns = now_ns;
+}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a process costs more than its budget is spared and marked; what is promised to be exact stays so, and neighbours keep
+all of theirs. The budget is so small that these storms are beyond it on any machine."""
+from harness import CUDA, Actor, Daemon, check, equal, main, test, wait_until
+
+SOME = 101
+STORMS = """
+import resource, sys, threading
+def switches():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_nvcsw + used.ru_nivcsw
+def reads(count):
+    fd = os.open(sys.executable, os.O_RDONLY)
+    for _ in range(count):
+        os.pread(fd, 1, 0)
+    os.close(fd)
+def ping(count):
+    there, back = os.pipe(), os.pipe()
+    other = threading.Thread(target=lambda: [os.write(back[1], os.read(there[0], 1)) for _ in range(count)])
+    other.start()
+    for _ in range(count):
+        os.write(there[1], b"x")
+        os.read(back[0], 1)
+    other.join()
+    for fd in (*there, *back):
+        os.close(fd)
+"""
+
+
+def tracked(daemon):
+    actor = Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    actor.do("ready(cuda); launch(cuda, 1)")
+
+    def begun():
+        actor.do("os.getppid()")
+        return daemon.metrics().one("zernel_syscalls_total", pid=str(actor.pid))
+    wait_until(begun, "system calls are counted")
+    actor.do(STORMS)
+    return actor
+
+
+def ratio(daemon, actor, family):
+    return daemon.metrics().one("zernel_sampled_ratio", pid=str(actor.pid), family=family)
+
+
+def storm_until(daemon, actor, family, code):
+    def spared():
+        actor.do(code)
+        at = ratio(daemon, actor, family)
+        return at is not None and at < 1
+    wait_until(spared, f"{family} is measured in a part of the time", 60)
+
+
+def count(daemon, actor, name, **labels):
+    return sum(v for k, v in daemon.metrics().all(name).items() if ("pid", str(actor.pid)) in k and set(labels.items()) <= set(k))
+
+
+def count_reads(daemon, actor):
+    return daemon.process_json(actor.pid)["io"]["reads"]
+
+
+def grown(daemon, actor, code, name, **labels):
+    before = count(daemon, actor, name, **labels)
+    actor.do(code)
+    return count(daemon, actor, name, **labels) - before
+
+
+@test
+def a_budget_spares_what_costs_too_much_and_marks_it():
+    daemon = Daemon("--overhead-budget", "0.05%")
+    storm, quiet = tracked(daemon), tracked(daemon)
+    storm_until(daemon, storm, "vfs", "reads(50000)")
+    storm_until(daemon, storm, "sched", "reads(20000); ping(10000)")
+    seen = grown(daemon, storm, "reads(20000)", "zernel_syscalls_total")
+    check(20000 <= seen <= 20200, f"{seen} system calls in 20000 reads: they are counted always")
+    equal(grown(daemon, storm, f"launch(cuda, {SOME})", "zernel_cuda_launches_total", kind="kernel"), SOME, "launches in the storm")
+    reads = count_reads(daemon, storm)
+
+    def missed():
+        storm.do("made = globals().get('made', 0) + 50000; reads(50000); answer = made")
+        return count_reads(daemon, storm) - reads < storm.do("answer = made")
+    wait_until(missed, "a read that was spared")
+    sampled = daemon.process_json(storm.pid)["sampled"]
+    check(0 < sampled["vfs"]["now"] < 1 and 0 < sampled["vfs"]["seen"] < 1, f"what the snapshot says: {sampled}")
+    # the neighbour
+    before = count_reads(daemon, quiet)
+    quiet.do(f"reads({SOME}); launch(cuda, {SOME})")
+    equal(count_reads(daemon, quiet) - before, SOME, "reads of the neighbour")
+    check("sampled" not in daemon.process_json(quiet.pid), "the neighbour is spared something")
+    equal([k for k in daemon.metrics().all("zernel_sampled_ratio") if ("pid", str(quiet.pid)) in k], [], "its marks")
+    check("measured in a part of the time" in "\n".join(daemon.lines()), "the log says nothing of it")
+    # switches are counted always; both ends of a look differ by those of the look itself
+    storm.do("before = switches()")
+    shown = count(daemon, storm, "zernel_context_switches_total")
+    made = storm.do("ping(5003); answer = switches() - before")
+    shown = count(daemon, storm, "zernel_context_switches_total") - shown
+    check(abs(made - shown) <= 100, f"{shown} switches are shown of {made}")
+    # and back, once there is room
+    wait_until(lambda: ratio(daemon, storm, "vfs") == 1 and ratio(daemon, storm, "sched") == 1, "all is measured again", 60)
+    before = count_reads(daemon, storm)
+    storm.do(f"reads({SOME})")
+    equal(count_reads(daemon, storm) - before, SOME, "reads after the storm")
+    storm.end()
+    daemon.gone(storm.pid)
+    equal(daemon.metrics().lost(), {}, "losses")
+
+
+@test
+def without_a_budget_all_is_measured():
+    daemon = Daemon("--overhead-budget", "0%")
+    actor = tracked(daemon)
+    before = count_reads(daemon, actor)
+    for _ in range(4):
+        actor.do("reads(50021)")
+        daemon.ticked(1)
+    equal(count_reads(daemon, actor) - before, 4 * 50021, "reads")
+    equal(daemon.metrics().all("zernel_sampled_ratio"), {}, "what is spared")
+    equal([a for a in daemon.json("/alerts")["alerts"] if a["alert"] == "probe_overhead" and a["state"] != "inactive"], [], "alerts")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* budget_test.c: what is spared of processes that cost too much, and when it is measured again, over plain memory. */
+#include "zernel.h"
+#include "clock.h"
+#include "t.h"
+
+#include <string.h>
+
+#define SLOTS   20 /* of a look */
+#define PERCENT (ZN_NS_PER_S / 100)
+#define FILE_NS 250
+
+static struct zn_memory_arena memory;
+static struct zn_agg agg;
+static struct zn_budget budget;
+
+static uint32_t row_of(const struct zn_proc *p)
+{
+	return (uint32_t)(p - memory.arena.procs);
+}
+
+static void start(uint64_t ppm, uint32_t cpus)
+{
+	struct zn_options options = {.overhead_budget = ppm};
+
+	clock_ns = 1000 * ZN_NS_PER_S;
+	zn_memory_close(&memory);
+	CHECK_EQ(zn_memory_open(&memory), 0);
+	memset(&agg, 0, sizeof(agg));
+	zn_agg_init(&agg, &memory.arena);
+	zn_budget_init(&budget, &agg, &options, cpus);
+	budget.file_ns = FILE_NS;
+	budget.call_ns = 100;
+}
+
+/* What one process does in a second, as programs would count it. */
+struct load {
+	struct zn_proc *p;
+	uint64_t walk_ns, switch_ns, reads, calls;
+};
+
+static bool is_spared(const struct zn_proc *p, enum zn_spare part)
+{
+	CHECK(!(p->calls & ZN_SPARES(part)) || memory.arena.shared->spared & ZN_SPARES(part));
+	return p->calls & ZN_SPARES(part);
+}
+
+static void do_slot(const struct load *l)
+{
+	struct zn_spent *s = &memory.arena.shared->spent[row_of(l->p)];
+
+	l->p->count[ZN_C_SYSCALLS] += l->calls / SLOTS;
+	if (!is_spared(l->p, ZN_SPARE_STACKS))
+		s->walk_ns += l->walk_ns / SLOTS;
+	if (is_spared(l->p, ZN_SPARE_SWITCHES))
+		s->spared_ns += l->switch_ns / 4 / SLOTS;
+	else
+		s->switch_ns += l->switch_ns / SLOTS;
+	if (!is_spared(l->p, ZN_SPARE_FILES))
+		l->p->count[ZN_C_IO_READ_CALLS] += l->reads / SLOTS;
+}
+
+static void seconds(int n, const struct load *load, size_t count)
+{
+	for (int i = 0; i < n * SLOTS; i++) {
+		for (size_t at = 0; at < count; at++)
+			do_slot(&load[at]);
+		clock_ns += ZN_NS_PER_S / SLOTS;
+		zn_budget_slot(&budget, clock_ns);
+		if (i % SLOTS)
+			continue;
+		zn_agg_tick(&agg, clock_ns);
+		zn_budget_tick(&budget, clock_ns);
+	}
+}
+
+static const struct zn_spent *spent(const struct zn_proc *p)
+{
+	return zn_spare_spent(&memory.arena, row_of(p), p->id);
+}
+
+static uint32_t duty(const struct zn_proc *p, enum zn_spare part)
+{
+	return zn_spare_duty(&memory.arena.shared->spent[row_of(p)], part);
+}
+
+static uint64_t cost(const struct zn_proc *p)
+{
+	return zn_budget_cost(&budget, row_of(p), p->id);
+}
+
+T(what_costs_little_is_left_alone)
+{
+	struct load l = {.walk_ns = PERCENT / 4, .switch_ns = PERCENT / 4, .reads = PERCENT / 4 / FILE_NS};
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(30, &l, 1);
+	CHECK(!spent(l.p));
+	CHECK_EQ(memory.arena.shared->spared, 0);
+	CHECK(cost(l.p) > PERCENT / 2 && cost(l.p) < PERCENT);
+}
+
+/* What says least for its cost comes first, and what is counted anyway goes on. */
+T(stacks_are_spared_before_switches_and_those_before_files)
+{
+	struct load l = {.walk_ns = PERCENT, .switch_ns = PERCENT / 4, .reads = PERCENT / 4 / FILE_NS};
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(5, &l, 1);
+	CHECK(duty(l.p, ZN_SPARE_STACKS) < ZN_DUTY_ONE / 2);
+	CHECK_EQ(duty(l.p, ZN_SPARE_SWITCHES), ZN_DUTY_ONE);
+	CHECK_EQ(duty(l.p, ZN_SPARE_FILES), ZN_DUTY_ONE);
+	l.switch_ns = 2 * PERCENT;
+	seconds(5, &l, 1);
+	CHECK(duty(l.p, ZN_SPARE_SWITCHES) < ZN_DUTY_ONE / 2);
+	CHECK_EQ(duty(l.p, ZN_SPARE_FILES), ZN_DUTY_ONE);
+	CHECK(cost(l.p) <= PERCENT);
+}
+
+T(it_costs_its_budget_within_five_seconds)
+{
+	struct load l = {.walk_ns = PERCENT / 2, .switch_ns = 3 * PERCENT};
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(5, &l, 1);
+	CHECK(cost(l.p) <= PERCENT);
+	seconds(60, &l, 1);
+	CHECK(cost(l.p) <= PERCENT);
+	CHECK(cost(l.p) > PERCENT / 2);
+}
+
+/* A load that stays as it is, but for a few per cent, changes nothing any more. */
+T(it_does_not_swing)
+{
+	struct load l = {.switch_ns = 3 * PERCENT};
+	uint32_t first;
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(5, &l, 1);
+	first = duty(l.p, ZN_SPARE_SWITCHES);
+	CHECK(first < ZN_DUTY_ONE);
+	for (int i = 0; i < 60; i++) {
+		l.switch_ns = 3 * PERCENT + (i % 2 ? 1 : -1) * (PERCENT / 20);
+		seconds(1, &l, 1);
+		CHECK_EQ(duty(l.p, ZN_SPARE_SWITCHES), first);
+	}
+}
+
+T(it_steps_up_once_there_is_room_and_says_what_it_has_not_seen)
+{
+	struct load l = {.switch_ns = 5 * PERCENT};
+	uint64_t lived_ns;
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(20, &l, 1);
+	l.switch_ns = PERCENT / 10;
+	seconds(5, &l, 1);
+	CHECK(duty(l.p, ZN_SPARE_SWITCHES) < ZN_DUTY_ONE);
+	seconds(60, &l, 1);
+	CHECK_EQ(duty(l.p, ZN_SPARE_SWITCHES), ZN_DUTY_ONE);
+	CHECK_EQ(memory.arena.shared->spared, 0);
+	CHECK_EQ(l.p->calls, 0);
+	CHECK(spent(l.p));
+	lived_ns = 85 * ZN_NS_PER_S;
+	CHECK(zn_spare_seen(spent(l.p), ZN_SPARE_SWITCHES, lived_ns) < 900);
+	CHECK_EQ(zn_spare_seen(spent(l.p), ZN_SPARE_FILES, lived_ns), 1000);
+}
+
+T(a_storm_takes_nothing_from_its_neighbours)
+{
+	struct load l[] = {{.switch_ns = 50 * PERCENT, .reads = 1000000}, {.switch_ns = PERCENT / 3, .reads = 1009},
+		{.walk_ns = PERCENT / 3}};
+
+	start(10000, 4);
+	for (size_t i = 0; i < ZN_LEN(l); i++)
+		l[i].p = zn_memory_claim(&memory, 100 + (uint32_t)i, "python3");
+	seconds(30, l, ZN_LEN(l));
+	CHECK(spent(l[0].p));
+	CHECK(!spent(l[1].p));
+	CHECK(!spent(l[2].p));
+	CHECK_EQ(l[1].p->count[ZN_C_IO_READ_CALLS], 30 * SLOTS * (l[1].reads / SLOTS));
+}
+
+/* More processes than processors: who needs less than the others leaves the rest to them. */
+T(the_nodes_budget_is_shared_by_process)
+{
+	struct load l[] = {{.switch_ns = 3 * PERCENT}, {.switch_ns = 3 * PERCENT}, {.switch_ns = 3 * PERCENT},
+		{.switch_ns = PERCENT / 5}};
+	uint64_t all = 0;
+
+	start(10000, 2);
+	for (size_t i = 0; i < ZN_LEN(l); i++)
+		l[i].p = zn_memory_claim(&memory, 100 + (uint32_t)i, "python3");
+	seconds(30, l, ZN_LEN(l));
+	CHECK(!spent(l[3].p));
+	for (size_t i = 0; i < ZN_LEN(l); i++)
+		all += cost(l[i].p);
+	CHECK_EQ(duty(l[0].p, ZN_SPARE_SWITCHES), duty(l[1].p, ZN_SPARE_SWITCHES));
+	CHECK_EQ(duty(l[0].p, ZN_SPARE_SWITCHES), duty(l[2].p, ZN_SPARE_SWITCHES));
+	CHECK(spent(l[0].p));
+	CHECK(all <= 3 * PERCENT); /* 0.25 of each switch is left, which is more than there is for all of them */
+}
+
+/* System calls and hooked calls are not spared: what is has half of the budget then, for else it would be lost for
+ * nothing. */
+T(what_cannot_be_spared_leaves_the_rest_its_half)
+{
+	struct load l = {.switch_ns = PERCENT / 3, .calls = 1000000};
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(30, &l, 1);
+	CHECK(!spent(l.p));
+	CHECK(cost(l.p) > 9 * PERCENT);
+	CHECK_EQ(l.p->count[ZN_C_SYSCALLS], 30 * l.calls);
+}
+
+T(a_budget_of_none_spares_nothing)
+{
+	struct load l = {.walk_ns = 50 * PERCENT, .switch_ns = 50 * PERCENT, .reads = 1000000};
+
+	start(0, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(30, &l, 1);
+	CHECK(!spent(l.p));
+	CHECK_EQ(l.p->calls, 0);
+}
+
+/* The row is another one's: nothing is left of what was spared of the one before. */
+T(the_next_process_of_a_row_begins_whole)
+{
+	struct load l = {.switch_ns = 5 * PERCENT};
+	uint32_t row;
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	row = row_of(l.p);
+	seconds(10, &l, 1);
+	CHECK(spent(l.p));
+	l.p->exit_ns = clock_ns;
+	zn_agg_tick(&agg, clock_ns);
+	l.p = zn_memory_claim(&memory, 200, "python3");
+	CHECK_EQ(row_of(l.p), row);
+	CHECK(!spent(l.p));
+	l.switch_ns = PERCENT / 10;
+	seconds(2, &l, 1);
+	CHECK(!spent(l.p));
+	CHECK_EQ(l.p->calls, 0);
+	CHECK_EQ(memory.arena.shared->spared, 0);
+}
+
+int main(void)
+{
+	RUN(what_costs_little_is_left_alone);
+	RUN(stacks_are_spared_before_switches_and_those_before_files);
+	RUN(it_costs_its_budget_within_five_seconds);
+	RUN(it_does_not_swing);
+	RUN(it_steps_up_once_there_is_room_and_says_what_it_has_not_seen);
+	RUN(a_storm_takes_nothing_from_its_neighbours);
+	RUN(the_nodes_budget_is_shared_by_process);
+	RUN(what_cannot_be_spared_leaves_the_rest_its_half);
+	RUN(a_budget_of_none_spares_nothing);
+	RUN(the_next_process_of_a_row_begins_whole);
+	return t_end();
+}

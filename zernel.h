@@ -853,7 +853,8 @@ struct zn_shared {
 	__u64 per_cpu_offset; /* before 5.19: the kernel's table of where each CPU has its variables; 0: not known */
 	__u32 cpu_count;      /* entries of it that count, at most ZN_CPUS_MAX */
 	__u32 spared;         /* ZN_SPARES() of all processes together: 0, as a rule; the daemon writes it */
-	__u8 cpu_node[ZN_CPUS_MAX];   /* NUMA node and 1; 0: not known */
+	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1; 0: not known */
+	__u8 cpu_ran[ZN_CPUS_MAX];  /* 1: it ran a thread of a tracked process or of a worker since the daemon looked */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
@@ -869,7 +870,7 @@ struct zn_shared {
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
-			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + ZN_CPUS_MAX +
+			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + 2 * ZN_CPUS_MAX +
 			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +
 			sizeof(struct zn_spent) * ZN_PROCS_MAX,
@@ -1133,10 +1134,10 @@ enum zn_python_kind { ZN_PY_POINTER, ZN_PY_LASTI_BYTES, ZN_PY_LASTI_UNITS }; /* 
 enum zn_python_every { ZN_EVERY_LAUNCH, ZN_EVERY_OTHER, ZN_EVERY_SLEEP, ZN_EVERY_COUNT };
 enum zn_stack_miss { ZN_MISSED_UNREADABLE, ZN_MISSED_ROOM, ZN_MISSED_COUNT };
 #define ZN_PY_NO_CFRAME  0xff
-#define ZN_STACK_LONG_NS 2000000  /* a call that takes so long is always walked */
-#define ZN_SLEEP_LONG_NS 1000000  /* so is a sleep where the last one took so long */
+#define ZN_STACK_LONG_NS 10000000 /* a call that takes so long is always walked */
+#define ZN_SLEEP_LONG_NS 10000000 /* so is a sleep where the last one took so long */
 #define ZN_SLEEP_PLACES  32       /* of a process, by where it sleeps; a power of two */
-#define ZN_CLOCK_NS      20408163 /* of a thread's time on the CPU between two walks: 49 a second */
+#define ZN_CLOCK_NS      20408163 /* of a CPU's time between two walks: 49 a second */
 struct zn_python {
 	__u32 id; /* of the process; 0: not known */
 	__s32 slot;
@@ -6444,7 +6445,7 @@ bool zn_find_by_events(const struct zn_find *f);
 #define ZN_PYTHON_TEXT 512 /* characters of a name or a path */
 struct zn_python_layout;
 struct zn_python_process {
-	int memory; /* as zn_python_memory() opened it */
+	uint32_t pid; /* whose memory is read: the process, or a worker of it */
 	uint8_t minor;
 	const struct zn_python_layout *layout; /* private */
 	uint64_t code_type;
@@ -6456,10 +6457,11 @@ struct zn_python_code {
 	int first; /* line */
 };
 bool zn_python_known(struct zn_python_process *p); /* fills in the rest by its version; false: that is not known */
-int zn_python_memory(uint32_t pid);                /* a descriptor of what a process has in memory, or -errno */
-/* Fills p, but for memory. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says
+/* 0: its memory is there, and may be read; -ESRCH: it has gone, or runs another program; -EPERM. */
+int zn_python_readable(const struct zn_python_process *p);
+/* Fills p, but for its pid. -ENOENT: the process has no Python. -ENOTSUP: it has one that is not known, and why says
  * which; -EAGAIN the same, and later it may be different. */
-int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_MAX]);
+int zn_python_find(struct zn_python_process *p, char why[ZN_TEXT_MAX]);
 bool zn_python_code(
 	const struct zn_python_process *p, uint64_t code, struct zn_python_code *to); /* false: it is none */
 bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);
@@ -6499,36 +6501,23 @@ int zn_naming_ask(struct zn_naming *n, const struct zn_naming_of *of, const stru
 	const struct zn_stack *s);
 struct zn_naming_frame zn_naming_frame(const struct zn_naming *n, uint32_t i);
 
-/* ---- probe/clock.c (zn_clock_ zn_clocks_): a clock for each thread of a process, by which stacks are walked. ---- */
+/* ---- probe/clock.c (zn_clock_ zn_clocks_): a clock on each CPU that runs Python, by which stacks are walked. ---- */
 
-#define ZN_CLOCKS_MAX    4096 /* of all processes; each is an open file */
-#define ZN_CLOCK_THREADS 64   /* of a process that get one; threads that these make have theirs from the kernel */
-#define ZN_CLOCK_WORKERS 512  /* of data loaders, that have them */
-/* Of a process with Python, or of a worker. */
-struct zn_clock {
-	uint32_t pid, id, owner, count; /* id: of the process; 0: none */
-	int fd[ZN_CLOCK_THREADS];
-	int error; /* -EBUSY: it would cost too much */
-	bool seen;
-	uint64_t switches;
-	uint32_t busy_s, calm_s;
-};
 struct zn_clocks {
 	const struct zn_probe *probe;
-	int program;
-	struct zn_quota quota;
-	struct zn_clock of[ZN_PROCS_MAX]; /* by row */
-	struct zn_clock worker[ZN_CLOCK_WORKERS];
-	uint64_t looked_ns;
-	uint32_t used;
+	int program, error;
+	uint32_t cpus, used;   /* used: processes with Python */
+	int link[ZN_CPUS_MAX]; /* 0: none */
+	uint64_t ran_ns
+		[ZN_CPUS_MAX]; /* when it was last seen to run a thread of theirs, or of another tracked process */
+	uint64_t cleared_ns, retry_ns;
 };
 void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe);
-void zn_clocks_begin(struct zn_clocks *all, uint32_t row, uint32_t id, uint32_t pid);
-void zn_clocks_end(struct zn_clocks *all, uint32_t row);
-void zn_clocks_look(struct zn_clocks *all, uint64_t now_ns); /* for new workers, and whether it costs too much */
-void zn_clocks_close(struct zn_clocks *all);
-void zn_clocks_why(
-	const struct zn_clocks *all, uint32_t row, char why[ZN_TEXT_MAX]); /* by any thread; empty: it runs */
+void zn_clocks_begin(struct zn_clocks *c, uint32_t pid); /* a process with Python, and its end */
+void zn_clocks_end(struct zn_clocks *c);
+void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns); /* which CPUs need one */
+void zn_clocks_close(struct zn_clocks *c);
+void zn_clocks_why(const struct zn_clocks *c, char why[ZN_TEXT_MAX]); /* by any thread; empty: they run */
 /* That process, in a row that is mapped. */
 static inline bool zn_clock_lives(const struct zn_arena *a, uint32_t row, uint32_t id)
 {

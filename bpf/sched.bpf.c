@@ -599,6 +599,7 @@ int sched_switch(__u64 *ctx)
 	on = shared.pid_filter[ZN_PID_FILTER_AT(next->tgid)];
 	if (!(off | on))
 		return 0;
+	zn_cpu_ran();
 	now = bpf_ktime_get_ns();
 	if (on)
 		switch_on(next, now);

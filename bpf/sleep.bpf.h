@@ -19,6 +19,15 @@ static __always_inline void zn_sum_add(struct zn_stack_sum *sums, __u64 leaf, __
 	ZN_ADD(sums[leaf].value, value * weight);
 }
 
+/* The clock runs on CPUs that do this (src/probe/clock.c). */
+static __always_inline void zn_cpu_ran(void)
+{
+	__u8 *ran = &shared.cpu_ran[bpf_get_smp_processor_id() & (ZN_CPUS_MAX - 1)];
+
+	if (!*ran)
+		*ran = 1;
+}
+
 #ifdef __TARGET_ARCH_x86
 static __always_inline struct zn_python *sleep_python(const struct zn_sched_entry *r, const struct zn_proc *p)
 {

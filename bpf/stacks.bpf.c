@@ -359,22 +359,26 @@ int stacks_sleep(__u64 *ctx)
 	return 0;
 }
 
-/* The clock of a thread on the CPU. It interrupts anything, in the kernel too. */
+/* The clock of a CPU. It interrupts anything, in the kernel too, and whoever runs there. */
 SEC("perf_event")
 int stacks_clock(void *ctx)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *row = bpf_map_lookup_elem(&rows, &tgid);
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *row;
 	struct event e = {ZN_LEAF_CPU, 1, ZN_CLOCK_NS};
 	struct walked who = {.pid = tgid};
 	struct zn_loader_worker *w;
 
 	(void)ctx;
+	if (!shared.pid_filter[ZN_PID_FILTER_AT(tgid)])
+		return 0;
+	row = bpf_map_lookup_elem(&rows, &tgid);
 	w = row ? NULL : bpf_map_lookup_elem(&workers, &tgid);
 	if (!row && !w)
 		return 0;
 	if (!find_python(&who, row ? *row : w->row) || (w && who.proc->id != w->id) ||
 		zn_spares(who.proc, ZN_SPARE_STACKS))
 		return 0;
+	zn_cpu_ran();
 	ZN_ADD(who.py->all[ZN_LEAF_CPU].count, 1);
 	ZN_ADD(who.py->all[ZN_LEAF_CPU].value, ZN_CLOCK_NS);
 	walk_and_add(&who, &e);

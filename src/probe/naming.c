@@ -8,7 +8,6 @@
 #include "zernel.h"
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CODES      512 /* powers of two; of the reader */
 #define LINES      16384
@@ -131,17 +130,14 @@ static void answer_request(void *at)
 	struct zn_python_process p = page->python;
 	uint64_t whose = (uint64_t)page->pid << 32 | page->id;
 
-	page->err = p.memory = zn_python_memory(page->pid);
-	if (p.memory < 0)
-		return;
-	page->err = 0;
+	p.pid = page->pid;
 	if (page->request == FIND)
-		page->err = zn_python_find(page->pid, &p, page->why);
+		page->err = zn_python_find(&p, page->why);
 	else
+		page->err = zn_python_readable(&p);
+	if (page->request == NAME && !page->err)
 		for (uint32_t i = 0; i < page->depth && i < ZN_STACK_FRAMES; i++)
 			answer_frame(&p, whose, page->word[i], &page->frame[i]);
-	close(p.memory);
-	p.memory = -1;
 	page->python = p;
 }
 

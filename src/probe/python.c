@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define PYTHON_TABLE     65536 /* bytes of a function's table of lines */
@@ -66,9 +67,13 @@ static const struct zn_python_layout layouts[] = {
 
 /* ---- Memory of the process. ---- */
 
+/* Not /proc/PID/mem: whoever reads that waits for a page with the process's map of memory locked, and cannot be killed. */
 static bool read_memory(const struct zn_python_process *p, uint64_t at, void *to, size_t len)
 {
-	return at < (uint64_t)INT64_MAX && pread(p->memory, to, len, (off_t)at) == (ssize_t)len;
+	struct iovec here = {to, len}, there = {.iov_len = len};
+
+	memcpy(&there.iov_base, &at, sizeof(at)); /* an address of the other process */
+	return process_vm_readv((pid_t)p->pid, &here, 1, &there, 1, 0) == (ssize_t)len;
 }
 
 static bool read_word(const struct zn_python_process *p, uint64_t at, uint64_t *to)
@@ -76,14 +81,13 @@ static bool read_word(const struct zn_python_process *p, uint64_t at, uint64_t *
 	return read_memory(p, at, to, sizeof(*to));
 }
 
-int zn_python_memory(uint32_t pid)
+int zn_python_readable(const struct zn_python_process *p)
 {
-	char path[32];
-	int fd;
+	uint64_t word;
 
-	snprintf(path, sizeof(path), "/proc/%u/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (read_word(p, p->code_type, &word))
+		return 0;
+	return errno == EFAULT ? -ESRCH : -errno;
 }
 
 /* ---- Which file is the interpreter. ---- */
@@ -183,7 +187,6 @@ static const struct zn_python_layout *layout_of(int minor)
 
 bool zn_python_known(struct zn_python_process *p)
 {
-	p->memory = NOT_THERE;
 	p->layout = layout_of(p->minor);
 	return p->layout;
 }
@@ -343,7 +346,7 @@ static int find_threads(struct zn_python_process *p, uint64_t runtime, char why[
 	return 0;
 }
 
-int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_MAX])
+int zn_python_find(struct zn_python_process *p, char why[ZN_TEXT_MAX])
 {
 	struct zn_elf_symbol symbol[SYMBOLS] = {0};
 	struct candidate c;
@@ -351,7 +354,7 @@ int zn_python_find(uint32_t pid, struct zn_python_process *p, char why[ZN_TEXT_M
 	int minor, err;
 
 	why[0] = '\0';
-	if (!find_candidate(pid, &c) || !read_symbols(pid, &c, symbol, &bias))
+	if (!find_candidate(p->pid, &c) || !read_symbols(p->pid, &c, symbol, &bias))
 		return -ENOENT;
 	p->row = (struct zn_python){0};
 	p->code_type = symbol[CODE_TYPE].offset + bias;

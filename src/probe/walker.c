@@ -23,9 +23,9 @@
 #define TAKE_NS     ZN_NS_PER_S
 #define IDLE_NS     (3 * ZN_NS_PER_S)
 #define AGE_NS      (10 * ZN_NS_PER_S)
-#define TRIES       12     /* of finding Python, each twice as late as the one before */
-#define BUDGET_NS   100000 /* for walks of one kind, of a process, in a round: 0.1 % of a thread */
-#define WALKS_LEAST 20     /* of one kind in a round: 0.24 % of a thread where stacks are deepest */
+#define TRIES       12    /* of finding Python, each twice as late as the one before */
+#define BUDGET_NS   50000 /* for walks of one kind, of a process, in a round: twice that at most, 0.1 % of a thread */
+#define WALKS_LEAST 10    /* of one kind in a round: twice that at most */
 #define EVERY_MOST  (1 << 20)
 #define WALK_NS     1000 /* of a walk, as long as none was measured */
 #define STOP_S      5
@@ -166,7 +166,7 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 		return;
 	root_open(w, p, row, now_ns);
 	row_open(w, p, row);
-	zn_clocks_begin(&w->clocks, row, p->id, p->pid);
+	zn_clocks_begin(&w->clocks, p->pid);
 	zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
 }
 
@@ -185,8 +185,8 @@ static void process_end(struct zn_walker *w, struct process *p, uint32_t row, ui
 			root->ended_ns = now_ns;
 		zn_stacks_unlock(w->stacks);
 		__atomic_store_n(&w->row[row].id, 0, __ATOMIC_SEQ_CST);
+		zn_clocks_end(&w->clocks);
 	}
-	zn_clocks_end(&w->clocks, row);
 	pthread_mutex_lock(&w->lock);
 	*p = (struct process){0};
 	pthread_mutex_unlock(&w->lock);
@@ -244,7 +244,7 @@ void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX])
 	pthread_mutex_lock(&w->lock);
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
 		if (w->process[row].id == id)
-			zn_clocks_why(&w->clocks, row, why);
+			zn_clocks_why(&w->clocks, why);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -392,11 +392,11 @@ static void frames_add(struct zn_walker *w, struct process *p, uint32_t row, con
 		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, node);
 	if (!depth)
 		return;
-	if (err == -EBUSY || err == -ETIMEDOUT || err == -EAGAIN || err == -EPIPE)
+	if (err && err != -ESRCH)
 		node_add(w, p, function_word(w, p, "(not read)"), ZN_PYCODE_GONE, node);
 	for (uint32_t i = depth; i-- && !err;)
 		frame_add(w, p, i, node);
-	if (err == -ESRCH || err == -ENOENT)
+	if (err == -ESRCH)
 		node_add(w, p, function_word(w, p, "(gone)"), ZN_PYCODE_GONE, node);
 }
 

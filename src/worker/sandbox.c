@@ -86,8 +86,8 @@ static const int allowed[] = {
 	SYS_getpeername,
 	/* libc: memory, time, threads (one may be just starting), signals, the end */
 	SYS_munmap, SYS_mremap, SYS_brk, SYS_clock_gettime, SYS_gettimeofday, SYS_clock_nanosleep, SYS_nanosleep, SYS_futex,
-	SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_getrandom, SYS_getpid, SYS_gettid, SYS_rt_sigaction,
-	SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigtimedwait, SYS_restart_syscall, SYS_wait4, SYS_exit,
+	SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_sched_getaffinity, SYS_getrandom, SYS_getpid, SYS_gettid,
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigtimedwait, SYS_restart_syscall, SYS_wait4, SYS_exit,
 	SYS_exit_group,
 #ifdef __x86_64__
 	SYS_epoll_wait, SYS_poll,
@@ -127,6 +127,7 @@ static const int reader_allowed[] = {
 	SYS_recvfrom,
 	SYS_sendto,
 	SYS_setitimer,
+	SYS_process_vm_readv,
 	SYS_read,
 	SYS_pread64,
 	SYS_lseek,

@@ -24,11 +24,12 @@ from node import bench_cpu, bench_crowd, bench_mapping, bench_memory, bench_star
 from loop import bench_loop
 from budget import bench_budget
 from growth import bench_growth
+from stacks import bench_stacks
 from serving import bench_scrape, bench_snapshots, bench_tick
 
 BENCHES = (("call", bench_launch, "the cost of a call"), ("kernel", bench_kernel, "the cost of a system call and of a switch"),
            ("recording", bench_record, "recording"), ("scrapes", bench_scrape, "scrapes"),
-           ("snapshots", bench_snapshots, "snapshots"), ("loop", bench_loop, "a training loop"),
+           ("snapshots", bench_snapshots, "snapshots"), ("loop", bench_loop, "a training loop"), ("stacks", bench_stacks, "stacks"),
            ("start", bench_start, "start and stop"), ("memory", bench_memory, "memory"),
            ("size", bench_mapping, "size and mapping"), ("crowd", bench_crowd, "a crowded node"), ("bias", bench_bias, "bias"),
            ("cpu", bench_cpu, "CPU of the daemon"), ("ticks", bench_tick, "ticks"), ("budget", bench_budget, "budget"),

@@ -17,7 +17,7 @@ from collections import Counter
 lib = ctypes.CDLL(sys.argv[1])
 seen = Counter()
 lock = threading.Lock()
-PACE = 0.006  # as slow as every call is walked
+PACE = 0.012  # as slow as every call is walked
 PER_THREAD = 7
 
 
@@ -179,8 +179,7 @@ def run_loop():
 
 
 def all_kinds():
-    for _ in range(2):
-        kinds()
+    kinds()
 
 
 def truth():
@@ -279,6 +278,31 @@ def hold():
     made(3)
 
 
+def threads():
+    """A thousand of them at a time, each of which computes a little and then sleeps."""
+    gate = threading.Event()
+    threading.stack_size(1 << 17)
+
+    def one():
+        busy(0.002)
+        gate.wait()
+    some = [threading.Thread(target=one) for _ in range(1000)]
+    for t in some:
+        t.start()
+    launch()
+    gate.set()
+    for t in some:
+        t.join()
+
+
+def again():
+    """Another program in the same process, which waits as the first one did."""
+    short(3)
+    sys.stdout.write(json.dumps(seen) + "\n")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *sys.argv[:2], "short", *sys.argv[3:]])
+
+
 def fast():
     for _ in range(200000):
         lib.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None)
@@ -321,7 +345,7 @@ while sys.stdin.readline() == "call\n":
     # hooked, and no cause of its own
     lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))
 {"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child,
- "fast": fast, "where": where, "hold": hold,
+ "fast": fast, "where": where, "threads": threads, "again": again, "hold": hold,
  "short": lambda: short(3)}[sys.argv[2]]()
 print(json.dumps(seen), flush=True)
 if sys.argv[-1] != "leave":

@@ -47,7 +47,7 @@ SRC      := $(sort $(wildcard *.c) $(wildcard src/*/*.c))
 OBJ      := $(patsubst %.c,$(B)/obj/%.o,$(SRC:src/%=%)) $(B)/page.o $(B)/bpf.o
 vpath %.c src
 
-all: $(B)/zerneld $(B)/zernel
+all: $(B)/zerneld $(B)/zernel $(B)/zernel-gpu
 
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -105,6 +105,12 @@ $(B)/zerneld: $(B)/zerneld.debug
 
 $(B)/zernel: $(B)/zerneld
 	$(Q)ln -sf zerneld $@
+
+# The companion that asks NVIDIA's library: dynamic, as it must load that. It has nothing of the daemon, nor the daemon of it.
+GPU_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 $(WARN) -fPIE -fstack-protector-strong
+$(B)/zernel-gpu: $(wildcard contrib/gpu/*.c) $(wildcard contrib/gpu/*.h) $(B)/version
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(GPU_CFLAGS) -DZN_VERSION='"$(VERSION) $(COMMIT)"' $(filter %.c,$^) -s -pie -Wl,-z,relro,-z,now -o $@ -ldl
 
 # ---- tests ----
 
@@ -169,6 +175,13 @@ $(T)/libnccl.so.2: tests/fake/nccl.c tests/fake/api.h
 $(T)/libamdhip64.so.6: tests/fake/hip.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libamdhip64.so.6 $< -o $@ -lpthread
+# NVML, and the same as a driver of 2018 has it
+$(T)/libnvidia-ml.so.1: tests/fake/nvml.c
+	@mkdir -p $(T)
+	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libnvidia-ml.so.1 $< -o $@
+$(T)/nvml-old/libnvidia-ml.so.1: tests/fake/nvml.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_CFLAGS) -DFAKE_OLD -shared -Wl,-soname,libnvidia-ml.so.1 $< -o $@
 $(T)/burst: tests/fake/burst.c
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@ -ldl -lpthread
@@ -208,7 +221,7 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/libnvidia-ml.so.1 $(T)/nvml-old/libnvidia-ml.so.1 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build

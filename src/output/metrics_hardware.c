@@ -96,15 +96,45 @@ void zn_metrics_hardware_sources(struct zn_walk *w)
 		put_sources(w, &h->device[i]);
 }
 
+static void put_blocked(struct zn_walk *w, const char *file, uint64_t ns)
+{
+	zn_walk_series(w);
+	zn_walk_label(w, "file", file);
+	zn_walk_scaled(w, ns, 9);
+}
+
 void zn_metrics_hardware_blocked(struct zn_walk *w)
 {
 	const struct zn_hardware *h = w->state->hardware;
 
-	if (!h || !h->blocked_ns)
-		return;
-	zn_walk_series(w);
-	zn_walk_label(w, "file", h->blocked);
-	zn_walk_scaled(w, h->blocked_ns, 9);
+	if (h && h->blocked_ns)
+		put_blocked(w, h->blocked, h->blocked_ns);
+	if (h && h->nvml_heard && h->nvml->stale_ms)
+		put_blocked(w, "nvml", h->nvml->stale_ms * ZN_NS_PER_MS);
+}
+
+void zn_metrics_hardware_nvml(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	if (h && h->nvml)
+		zn_walk_one(w, h->nvml_heard && h->nvml->count, 0);
+}
+
+void zn_metrics_hardware_models(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && h->nvml_heard && i < h->count; i++) {
+		const struct zn_device *d = &h->device[i];
+
+		if (!d->nvml)
+			continue;
+		device_series(w, d);
+		zn_walk_label(w, "model", h->nvml->model[d->nvml - 1]);
+		zn_walk_label(w, "driver", h->nvml->driver);
+		zn_walk_integer(w, 1);
+	}
 }
 
 void zn_metrics_hardware_energy(struct zn_walk *w)

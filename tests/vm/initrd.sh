@@ -94,7 +94,7 @@ put_package() {
 	printf '[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=package.service\n' > "$root$units/package.target"
 	ln -s package.target "$root$units/default.target"
 	cp "$here/package.sh" "$root/t/"
-	cp "$1"/dist/*.deb "$root/t/zerneld.deb"
+	cp "$1"/dist/zerneld_*.deb "$root/t/zerneld.deb"
 	"$here/../older.sh" "$root/t/zerneld.deb" "$root/t/older.deb"
 }
 

@@ -7298,7 +7298,8 @@ struct zn_metric_figures {
 /* The arg of figures is a struct zn_metric_figures; of link, whether it is of the width alone. */
 zn_metric_rows zn_metrics_hardware_figures, zn_metrics_hardware_link, zn_metrics_hardware_throttled,
 	zn_metrics_hardware_sources, zn_metrics_hardware_blocked, zn_metrics_hardware_energy, zn_metrics_hardware_up,
-	zn_metrics_hardware_scrapes, zn_metrics_hardware_nvml, zn_metrics_hardware_models;
+	zn_metrics_hardware_scrapes, zn_metrics_hardware_nvml, zn_metrics_hardware_models,
+	zn_metrics_hardware_processes, zn_metrics_hardware_instances;
 #endif
 
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */

@@ -96,6 +96,51 @@ void zn_metrics_hardware_sources(struct zn_walk *w)
 		put_sources(w, &h->device[i]);
 }
 
+/* What NVML said of GPU i; NULL: it is none that is known. */
+static const struct zn_device *device_said(const struct zn_hardware *h, uint32_t i)
+{
+	for (uint32_t k = 0; k < h->count; k++)
+		if (h->device[k].nvml == i + 1)
+			return &h->device[k];
+	return NULL;
+}
+
+void zn_metrics_hardware_processes(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && h->nvml_heard && i < h->nvml->processes; i++) {
+		const struct zn_device *d = h->nvml->process[i].pid ? device_said(h, h->nvml->process[i].gpu) : NULL;
+		char pid[12];
+
+		if (!d)
+			continue;
+		snprintf(pid, sizeof(pid), "%u", h->nvml->process[i].pid);
+		zn_walk_series(w);
+		zn_walk_label(w, "pid", pid);
+		zn_walk_label(w, "gpu_id", d->id);
+		zn_walk_integer(w, h->nvml->process[i].bytes);
+	}
+}
+
+void zn_metrics_hardware_instances(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && h->nvml_heard && i < h->nvml->instances; i++) {
+		const struct zn_device *d = device_said(h, h->nvml->instance[i].gpu);
+
+		for (int total = 0; d && h->nvml->instance[i].uuid[0] && total < 2; total++) {
+			zn_walk_series(w);
+			zn_walk_label(w, "gpu_id", h->nvml->instance[i].uuid);
+			zn_walk_label(w, "of", d->id);
+			zn_walk_label(w, "model", h->nvml->instance[i].model);
+			zn_walk_label(w, "kind", total ? "total" : "used");
+			zn_walk_integer(w, total ? h->nvml->instance[i].total_bytes : h->nvml->instance[i].used_bytes);
+		}
+	}
+}
+
 static void put_blocked(struct zn_walk *w, const char *file, uint64_t ns)
 {
 	zn_walk_series(w);

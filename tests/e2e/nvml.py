@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""zernel-gpu and a live daemon: what NVML says of GPUs comes to metrics, JSON and a job, and goes when NVML fails, hangs or
+"""zernel-gpu and a live daemon: what NVML says of GPUs comes to metrics and JSON, and goes when NVML fails, hangs or
 goes. tests/fake/nvml.c stands in for the library; a tree of the test's own for /sys."""
 import os
 import re
 import subprocess
 
-from harness import BUILD, TOOLS, Daemon, Process, check, equal, folder, main, run, test, wait_until
+from harness import BUILD, TOOLS, Daemon, Process, State, check, equal, folder, main, run, test, wait_until
 
 PROGRAM = os.path.join(BUILD, "zernel-gpu")
 NVML, OLD = os.path.join(TOOLS, "libnvidia-ml.so.1"), os.path.join(TOOLS, "nvml-old", "libnvidia-ml.so.1")
@@ -69,8 +69,11 @@ def tell(*lines):
 
 
 def start_companion(library, *options, **more):
-    return Process([PROGRAM, "--library", library, "--socket", f"{folder()}/run/gpu.sock", "--interval-ms", "100", *options],
+    process = Process([PROGRAM, "--library", library, "--socket", f"{folder()}/run/gpu.sock", "--interval-ms", "100", *options],
                    env={**os.environ, "FAKE_NVML": f"{folder()}/nvml"}, stderr=subprocess.DEVNULL, **more)
+    process.wanted = None
+    State.cleanup.callback(process.process.kill)  # it does not end by itself
+    return process
 
 
 def start_daemon(root, *options, **more):
@@ -100,7 +103,7 @@ def once(library=NVML, *settings):
 @test
 def nvml_tells_of_gpus_and_goes():
     root = make_tree(f"{folder()}/sys")
-    tell("mig 2")
+    tell("mig 2", f"process {os.getpid()}")
     companion = start_companion(NVML)  # before the daemon: it waits for it
     daemon = start_daemon(root, expect=["zernel-gpu says: NVML does not answer: power"])
     metrics = wait_until(lambda: (m := daemon.metrics()).all("zernel_gpu_power_watts") and m, "what NVML says")
@@ -110,6 +113,10 @@ def nvml_tells_of_gpus_and_goes():
     equal(metrics.one("zernel_gpu_source_info", source="nvml", **GPU), 1, "the source")
     equal(metrics.one("zernel_gpu_model_info", model="NVIDIA H100 80GB HBM3", driver="550.54.15", **GPU), 1, "the model")
     equal(metrics.one("zernel_nvml_up"), 1, "that it speaks")
+    equal(metrics.one("zernel_gpu_process_vram_bytes", pid=str(os.getpid()), gpu_id=SECOND["gpu_id"]), 3 << 30, "a process")
+    equal(metrics.all("zernel_gpu_instance_vram_bytes"), {
+        (("gpu_id", f"MIG-11111111-000{i}"), ("kind", kind), ("model", "NVIDIA H100 MIG 1g.10gb"), ("of", GPU["gpu_id"])): size << 30
+        for i in (1, 2) for kind, size in (("used", 1), ("total", 10))}, "MIG instances")
     wait_until(lambda: one(daemon, "zernel_gpu_throttled_seconds_total", reason="thermal"), "throttling")
     shown = next(g for g in daemon.json()["gpus"] if g["gpu_id"] == GPU["gpu_id"])["device"]
     equal((shown["power_watts"], shown["lost"], shown["throttled_by"]), (413.207, 0, ["power", "thermal"]), "JSON")

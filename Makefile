@@ -271,7 +271,7 @@ $(T)/guest_check: tests/vm/guest_check.c build/bench/libzernel.a
 .PHONY: check-vm
 check-vm:
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/entry/thunk/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver \
+	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/entry/thunk/libcuda.so.1 $(T)/libnccl.so.2 $(T)/libnvidia-ml.so.1 $(T)/driver \
 		$(if $(filter cost,$(IMAGES)),bench-tools) $(if $(filter package,$(or $(IMAGES),package)),dist)
 	@tests/vm/run.sh build $(KERNELS)
 

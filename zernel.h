@@ -2477,6 +2477,8 @@ int zn_file_read(const char *path, char *to, size_t cap);
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 /* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
 void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
+/* Makes the folder of a file, whose path is absolute, if it is missing; those above it must be there. */
+int zn_file_make_folder(const char *path);
 /* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
  * something else. */
 int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
@@ -4519,6 +4521,7 @@ struct zn_hardware {
 	const struct zn_nvml_said *nvml;                   /* what zernel-gpu said last; NULL: it never did */
 	uint64_t nvml_ns;                                  /* when that was */
 	bool nvml_heard;                                   /* not long ago */
+	uint64_t nvml_taken, nvml_refused;                 /* messages, and who may not speak; both 0: nobody came */
 	uint64_t blocked_ns;                               /* for how long the kernel does not answer; 0: it does */
 	char blocked[64];                                  /* the file, when it does not */
 };
@@ -5251,7 +5254,8 @@ struct zn_gauge {
 	uint64_t round_ns;                    /* of the last round that was taken */
 	struct zn_sysfs_seen seen;
 	struct zn_companion_seen companion;
-	char told[128]; /* what zernel-gpu said that was logged last */
+	char told[128];   /* what zernel-gpu said that was logged last */
+	uint64_t told_ns; /* when */
 };
 /* Starts it, before any thread and any filter. root: a folder; empty: none is started. control: path of the control
  * socket, beside which zernel-gpu finds its own; empty: nobody is heard. -errno with a line in why. */
@@ -7299,7 +7303,7 @@ struct zn_metric_figures {
 zn_metric_rows zn_metrics_hardware_figures, zn_metrics_hardware_link, zn_metrics_hardware_throttled,
 	zn_metrics_hardware_sources, zn_metrics_hardware_blocked, zn_metrics_hardware_energy, zn_metrics_hardware_up,
 	zn_metrics_hardware_scrapes, zn_metrics_hardware_nvml, zn_metrics_hardware_models,
-	zn_metrics_hardware_processes, zn_metrics_hardware_instances;
+	zn_metrics_hardware_processes, zn_metrics_hardware_instances, zn_metrics_hardware_messages;
 #endif
 
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */

@@ -23,7 +23,10 @@
 #define REST_ROUNDS   600 /* after "not supported" and the like */
 #define LOST_ROUNDS   30
 #define PROCESSES_MAX 128 /* of a GPU */
-#define MIGS_MAX      16  /* of a GPU; the driver makes at most 7 or 8 */
+#define PROCESSES_ALL                                                                                                  \
+	512         /* of all, as zerneld has room for; of each GPU as many, so that a message holds the rest too */
+#define MIGS_MAX 16 /* of a GPU; the driver makes at most 7 or 8 */
+#define MIGS_ALL 128
 
 /* By the names that zerneld has for them, and in its units: whole numbers of the last decimal. */
 #define FIGURES(X)                                                                                                     \
@@ -621,11 +624,11 @@ static void put_gpu(struct gpu *g)
 	for (enum figure f = 0; f < FIGURE_COUNT; f++)
 		if (has_figure(g, f))
 			message_add(&message, "%s %llu\n", figure_names[f], g->value[f]);
-	for (unsigned i = 0; i < g->mig_count; i++)
+	for (unsigned i = 0; i < g->mig_count && i < MIGS_ALL / gpu_count; i++)
 		message_add(&message, "instance %u %u %llu %llu %s %s\n", g->mig[i].gpu_instance,
 			g->mig[i].compute_instance, g->mig[i].used, g->mig[i].total, one_line(g->mig[i].uuid),
 			one_line(g->mig[i].name));
-	for (unsigned i = 0; i < g->process_count; i++)
+	for (unsigned i = 0; i < g->process_count && i < PROCESSES_ALL / gpu_count; i++)
 		message_add(&message, "process %u %llu\n", g->process[i].pid, g->process[i].bytes);
 }
 

@@ -257,6 +257,8 @@ static const struct zn_metric table[] = {
 		"Memory of a MIG instance as NVML counts it (zernel-gpu, each 10 s): gpu_id is its UUID, as for its processes; of is its GPU's gpu_id."},
 	{"zernel_nvml_up", GAUGE, "", zn_metrics_hardware_nvml, NULL,
 		"1 while zernel-gpu tells of GPUs. 0: it has gone, NVML does not answer it, or there is no driver. Absent where it was never heard."},
+	{"zernel_nvml_messages_total", DETAIL_COUNTER, "outcome", zn_metrics_hardware_messages, NULL,
+		"Messages on the socket of zernel-gpu: ok, or refused: too long, too old or no such message; and connections of who may not speak there."},
 	{"zernel_hardware_blocked_seconds", GAUGE, "file", zn_metrics_hardware_blocked, NULL,
 		"For how long the kernel has not answered for a file below /sys (from 3 s on), or NVML has not answered zernel-gpu (file is nvml; from 5 s on). A driver hangs, and the state of GPUs is absent meanwhile."},
 	{"zernel_node_energy_joules_total", DETAIL_COUNTER, "part", zn_metrics_hardware_energy, NULL,

@@ -21,7 +21,8 @@ static void put_figures(struct zn_walk *w, const struct zn_device *d, const stru
 	for (uint8_t i = 0; i < m->count; i++) {
 		enum zn_figure f = (enum zn_figure)(m->first + i);
 
-		if (!zn_reading_has(&d->now, f) || (w->brief && is_minor(f)))
+		if (!zn_reading_has(&d->now, f) ||
+			(w->brief && (is_minor(f) || (f == ZN_FIGURE_LOST && !d->now.value[f]))))
 			continue;
 		device_series(w, d);
 		if (m->label)
@@ -164,6 +165,17 @@ void zn_metrics_hardware_nvml(struct zn_walk *w)
 
 	if (h && h->nvml)
 		zn_walk_one(w, h->nvml_heard && h->nvml->count, 0);
+}
+
+void zn_metrics_hardware_messages(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (int refused = 0; h && h->nvml_taken + h->nvml_refused && refused < 2; refused++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "outcome", refused ? "refused" : "ok");
+		zn_walk_integer(w, refused ? h->nvml_refused : h->nvml_taken);
+	}
 }
 
 void zn_metrics_hardware_models(struct zn_walk *w)

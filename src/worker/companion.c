@@ -46,16 +46,6 @@ static int listen_at(const char *path)
 	return err;
 }
 
-/* The folder of the daemon's sockets, if it is missing; those above it must be there. */
-static int make_folder(const char *path)
-{
-	char folder[ZN_TEXT_MAX];
-	int len = (int)(strrchr(path, '/') - path);
-
-	snprintf(folder, sizeof(folder), "%.*s", len, path);
-	return len && mkdir(folder, 0755) && errno != EEXIST ? -errno : 0;
-}
-
 int zn_companion_open(struct zn_companion *c, const char *path, const char *owner)
 {
 	int err;
@@ -65,7 +55,7 @@ int zn_companion_open(struct zn_companion *c, const char *path, const char *owne
 		return 0;
 	if (path[0] != '/' || strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
 		return -ENAMETOOLONG;
-	err = make_folder(path);
+	err = zn_file_make_folder(path);
 	if (!err)
 		c->listener = listen_at(path);
 	return err ? err : c->listener < 0 ? c->listener : 0;

@@ -17,7 +17,8 @@
 
 #define START_MS   10000
 #define BLOCKED_NS (3 * ZN_NS_PER_S) /* a file that takes longer is told of */
-#define TRIES      3                 /* to copy what is just being written */
+#define TELL_NS    (60 * ZN_NS_PER_S)
+#define TRIES      3 /* to copy what is just being written */
 
 struct zn_gauge_shared {
 	struct zn_sysfs_seen seen;
@@ -185,18 +186,23 @@ static void tell_blocked(const struct zn_gauge *g, struct zn_hardware *to, uint6
 	}
 }
 
-/* What it says has changed: it is logged once. */
-static void tell_why(const struct zn_nvml_said *said, char told[128])
+/* What it says has changed: it is logged once, and no more than once a minute. */
+static void tell_why(struct zn_gauge *g, uint64_t now_ns)
 {
+	const struct zn_nvml_said *said = &g->companion.said;
 	char why[128];
 
 	if (said->stale_ms)
 		snprintf(why, sizeof(why), "NVML does not answer: %.31s", said->step);
 	else
 		memcpy(why, said->why, sizeof(why));
-	if (strcmp(why, told) && why[0])
+	if (!strcmp(why, g->told) || (why[0] && g->told_ns && now_ns - g->told_ns < TELL_NS))
+		return;
+	if (why[0]) {
 		zn_log(ZN_WARN, "gauge: zernel-gpu says: %s", why);
-	memcpy(told, why, sizeof(why));
+		g->told_ns = now_ns;
+	}
+	memcpy(g->told, why, sizeof(why));
 }
 
 static void hear_companion(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns)
@@ -208,9 +214,11 @@ static void hear_companion(struct zn_gauge *g, struct zn_hardware *to, uint64_t 
 		!copy_seen(c, &g->shared->companion, sizeof(*c)))
 		return;
 	zn_nvml_check(&c->said);
+	to->nvml_taken = c->heard;
+	to->nvml_refused = c->refused;
 	if (!c->heard || c->heard == heard)
 		return;
-	tell_why(&c->said, g->told);
+	tell_why(g, now_ns);
 	zn_hardware_heard(to, &c->said, now_ns);
 }
 

@@ -3,6 +3,7 @@
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
 # make bench      measures and writes docs/BENCHMARKS.md; PARTS=memory measures that alone, and writes nothing
+# make soak       30 minutes of coming and going, and writes docs/SOAK.md; SOAK_MINUTES=3 is shorter
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
@@ -51,7 +52,7 @@ all: $(B)/zerneld $(B)/zernel $(B)/zernel-gpu
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp bench fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp bench soak fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -74,7 +75,7 @@ $(B)/bpf.o: $(B)/bpf.c
 $(B)/obj/base/version.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(COMMIT)"'
 $(B)/obj/base/version.o: $(B)/version
 # what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
-SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/token codec/http_client codec/dns \
+SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/options_read base/token codec/http_client codec/dns \
 	model/xid job/message output/report output/report_text output/notify output/export
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
@@ -250,6 +251,12 @@ bench:
 	@$(MAKE) --no-print-directory tests bench-tools
 	@python3 tests/bench/bench.py docs/BENCHMARKS.md $(PARTS)
 
+SOAK_MINUTES ?= 30
+soak:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
+	@/usr/bin/python3 tests/soak/run.py $(SOAK_MINUTES) docs/SOAK.md
+
 BENCH := calls attach_floor launch mapping crowd record scrape render tick fanout fleet growth attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
@@ -302,6 +309,7 @@ lint: # the page's modules
 	$(Q)tests/web/node_modules/.bin/eslint --config tests/web/eslint.config.mjs web/page 'tests/web/*.mjs'
 format-check:
 	$(Q)clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+	$(Q)tests/columns.py
 
 structure: all
 	$(Q)tests/structure.sh $(B)/obj

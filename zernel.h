@@ -5,32 +5,33 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log clock version loop options text file url token units procfs
- *   codec    json http ws http_client protobuf gzip elf pycode dns json_path ras dcgm figures nvml
- *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup
- *            activity stopped checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
+ *   base     log clock version loop options options_read text file mountinfo url token units procfs
+ *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path
+ *            ras dcgm figures nvml
+ *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity stopped
+ *            checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
  *            hardware
- *   alert    parse eval alert findings why
+ *   alert    parse lexer expr fill eval alert findings why
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs companion gauge
- *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena
- *            arena_job arena_quota arena_request ends probe shadow mappers
- *            system file_budget change mapped judge libraries scan mappings places members services holders
- *            find python naming clock walker
- *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup
- *            usage energy ghosts annotations annotator
+ *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena arena_job arena_quota
+ *            arena_request ends probe shadow mappers system file_budget change mapped judge libraries scan
+ *            mappings places members services holders find python naming clock walker
+ *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup usage
+ *            energy ghosts annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
- *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware metrics_io metrics_request
- *            metrics_self metrics metrics_text metrics_protobuf otlp samples export snapshot labels pprof speedscope
- *            lines why rates_json stalls_json
- *            baseline_json history_json io_json requests_json hardware_json date usage_json ghosts_json job_json report_gaps
- *            report flight report_text notify self
+ *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware metrics_io
+ *            metrics_request metrics_self metrics metrics_text metrics_protobuf otlp samples export snapshot
+ *            labels pprof speedscope lines why rates_json stalls_json baseline_json history_json io_json
+ *            requests_json hardware_json date usage_json ghosts_json job_json report_gaps report flight
+ *            report_text notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
- *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels watch_jobs
- *            watch_cells watch_views watch verbs
+ *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels
+ *            watch_jobs watch_cells watch_views watch verbs
  *   daemon   check diagnose systemd announce confine tick
  *   zerneld.c
  *
- * What stands within #ifdef ZN_IN_<folder> is for the files and unit tests of that folder alone; the Makefile sees to it.
+ * What stands within #ifdef ZN_IN_<folder> is for the files and unit tests of that folder alone; the Makefile sees to
+ * it.
  *
  * Conventions: functions return 0 or -errno unless they say otherwise; times are nanoseconds of CLOCK_MONOTONIC in
  * fields that end in _ns; sizes are bytes; strings handed in stay the caller's.
@@ -42,7 +43,7 @@
 
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
-#define ZN_PROCS_MAX        1024 /* processes that call a hooked library at one time; the next one is dropped and counted */
+#define ZN_PROCS_MAX        1024 /* processes that call a hooked library at one time; the next is dropped and counted */
 #define ZN_HISTS_MAX        3200 /* histograms of one page each: 12.5 MiB of kernel memory */
 #define ZN_HISTS_FIRST      1    /* histogram 0 is never handed out, so that 0 can mean "none" */
 #define ZN_CALLS_MAX        4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
@@ -77,7 +78,7 @@
 #define ZN_STEPS_MAX        64    /* steps of one job that are told apart */
 #define ZN_TASKS_MAX        16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX      8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
-#define ZN_IO_MAX           7168 /* series of file I/O: job, device, operation and shard; there is a coarse histogram for each */
+#define ZN_IO_MAX           7168  /* series of file I/O: job, device, operation, shard; with a coarse histogram each */
 #define ZN_IO_HISTS         1024  /* of them with a whole histogram: reads and writes */
 #define ZN_IO_OF_USER       12288 /* twice what one user's series may be, those of all his jobs together */
 #define ZN_IO_PENDING_MAX   8192  /* threads inside of a file operation at one time; a power of two */
@@ -223,24 +224,25 @@ static inline __u32 zn_coarse_middle(__u32 bucket)
 /* ---- 2a. The quota: what one owner may hold of a table that several owners share (quota.c, quota.bpf.h). ---- */
 
 /*
- * An owner may take an entry as long as he holds fewer than are free besides the reserve. So whoever takes all that he can
- * get ends with half of the table, the next one with a quarter, and who needs little always finds room; a node with one
- * user leaves him half. The owner ZN_OWNER_ROOT is bound by the size of the table alone, and the reserve is his.
+ * An owner may take an entry as long as he holds fewer than are free besides the reserve. So whoever takes all that he
+ * can get ends with half of the table, the next one with a quarter, and who needs little always finds room; a node with
+ * one user leaves him half. The owner ZN_OWNER_ROOT is bound by the size of the table alone, and the reserve is his.
  *
- * An owner of a process is its user, or, inside a user namespace, the user who made the outermost such namespace that is
- * not root's: a user who is given a range of user ids stays one owner. Where root made the outermost one, as for containers
- * with user ids of their own, ZN_OWNER_RANGE() of ids are one owner. Other tables have other owners: rules, jobs.
+ * An owner of a process is its user, or, inside a user namespace, the user who made the outermost such namespace that
+ * is not root's: a user who is given a range of user ids stays one owner. Where root made the outermost one, as for
+ * containers with user ids of their own, ZN_OWNER_RANGE() of ids are one owner. Other tables have other owners: rules,
+ * jobs.
  *
- * Both compilers build this; BPF programs on many CPUs and the daemon may take and give at one time. Two owners who take
- * the last entry together may both get it, so whatever hands out the entries has the last word.
+ * Both compilers build this; BPF programs on many CPUs and the daemon may take and give at one time. Two owners who
+ * take the last entry together may both get it, so whatever hands out the entries has the last word.
  */
 #define ZN_OWNER_ROOT       0u
 #define ZN_OWNER_NOBODY     65534u                                          /* whose user is not known */
 #define ZN_OWNER_NONE       0xffffffffu                                     /* no user, and no job */
 #define ZN_OWNER_RANGE(uid) ((uid)&0xffff0000u ? (uid)&0xffff0000u : (uid)) /* its 65,536 ids; below that its own */
 #define ZN_OWNER_JOB(slot)  (0xffff0000u + (slot))                          /* a job; no user is given such an id */
-#define ZN_QUOTA_OWNERS     256 /* owners with entries that are told apart; further ones share one place. A power of two */
-#define ZN_QUOTA_TRIES      8 /* places where an owner may be */
+#define ZN_QUOTA_OWNERS     256 /* owners who are told apart; further ones share one place. A power of two */
+#define ZN_QUOTA_TRIES      8   /* places where an owner may be */
 struct zn_quota_owner {
 	union {
 		struct {
@@ -263,7 +265,8 @@ struct zn_quota {
 };
 _Static_assert(sizeof(struct zn_quota) == 48 + 8 * ZN_QUOTA_OWNERS, "padding");
 
-#ifdef ZN_NO_FETCH /* BPF of kernels before 5.12: of two owners who come at one time, one shares the other's place for good */
+/* BPF of kernels before 5.12: of two owners who come at one time, one shares the other's place for good. */
+#ifdef ZN_NO_FETCH
 #define ZN_QUOTA_CLAIM(at, value)  (*(at) ? *(volatile __u32 *)(at) : (*(volatile __u32 *)(at) = (value), 0))
 #define ZN_QUOTA_SWAP(at, old, to) (0 && (old) == (to))
 #else
@@ -517,7 +520,7 @@ enum zn_counter {
 	ZN_COUNTER_COUNT = ZN_C_HITS_END
 };
 /* Launches that ran: those that were recorded into a graph did not. */
-#define ZN_LAUNCHES(count)      ((count)[ZN_C_LAUNCH_KERNEL] + (count)[ZN_C_LAUNCH_GRAPH] + (count)[ZN_C_LAUNCH_COOPERATIVE])
+#define ZN_LAUNCHES(c)          ((c)[ZN_C_LAUNCH_KERNEL] + (c)[ZN_C_LAUNCH_GRAPH] + (c)[ZN_C_LAUNCH_COOPERATIVE])
 #define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
 #define ZN_COUNTER_SLOTS        96
 _Static_assert(ZN_COUNTER_COUNT <= ZN_COUNTER_SLOTS, "struct zn_proc has no room for another counter");
@@ -1118,7 +1121,7 @@ _Static_assert(sizeof(struct zn_python) == 704, "padding");
  * hash. The daemon takes the hash away, waits until nobody adds to the slot, and clears it. */
 #define ZN_STACK_GONE          1
 #define ZN_STACK_DEEPER        1 /* it has more functions than are told */
-#define ZN_STACK_THREAD        2 /* of a thread without Python: comm, on behalf of the first thread if there are functions */
+#define ZN_STACK_THREAD        2 /* of a thread without Python: comm, or, if there are functions, the first thread */
 #define ZN_STACK_WORKER        4 /* of a worker of the data loader, a child of the process */
 #define ZN_STACK_INDEX_BITS    20
 #define ZN_STACK_NO_INDEX      ((1u << ZN_STACK_INDEX_BITS) - 1)
@@ -2118,12 +2121,13 @@ struct zn_aio {
 _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 /* The maps that all BPF objects share by descriptor, but for the variables (struct zn_shared) and the ring of events:
  *   X(NAME, name, kind, entries, key, value, group, needs, swept)
- * name: what BPF programs call it. kind: ARRAY; MAPPED, an array that the daemon has as memory; HASH; SPARSE, a hash that takes
- * its memory as it is used, where the kernel can do that; STACK, of free indices, so that the lowest ones stay in use and few
- * pages are ever touched; PERCPU, an array for each CPU; PENDING, as MAPPED, but in objects for kernels before 5.12 a HASH. entries: where it says 1, it is
- * the machine that decides (zn_bpf_map_sizes()). group: its line in the account of memory, enum zn_map_group. needs: without
- * one of these families (ZN_NEEDS_*) it has one entry. swept: whose entries are taken out once he has gone: PROCESS, by the id
- * of a process at byte 8 of the key; JOB, by the slot of a job that the value begins with; NOT. */
+ * name: what BPF programs call it. kind: ARRAY; MAPPED, an array that the daemon has as memory; HASH; SPARSE, a hash
+ * that takes its memory as it is used, where the kernel can do that; STACK, of free indices, so that the lowest ones
+ * stay in use and few pages are ever touched; PERCPU, an array for each CPU; PENDING, as MAPPED, but in objects for
+ * kernels before 5.12 a HASH. entries: where it says 1, it is the machine that decides (zn_bpf_map_sizes()). group: its
+ * line in the account of memory, enum zn_map_group. needs: without one of these families (ZN_NEEDS_*) it has one entry.
+ * swept: whose entries are taken out once he has gone: PROCESS, by the id of a process at byte 8 of the key; JOB, by
+ * the slot of a job that the value begins with; NOT. */
 #define ZN_MAPS(X)                                                                                                     \
 	X(PROCS, procs, MAPPED, ZN_PROCS_MAX, __u32, struct zn_proc, PROCESSES, LIBRARIES, NOT)                        \
 	X(HISTS, hists, MAPPED, ZN_HISTS_MAX, __u32, struct zn_hist, HISTOGRAMS, ALL, NOT)                             \
@@ -2287,7 +2291,7 @@ int zn_timer_open(struct zn_io *io, uint64_t interval_ms);
 int zn_timer_set(struct zn_io *io, uint64_t interval_ms);
 uint64_t zn_timer_count(struct zn_io *io);
 
-/* ---- base/options.c (zn_options_): file, then environment, then command line; later ones win. ---- */
+/* ---- base/options.c (zn_option_ zn_options_help): the table of settings. ---- */
 
 /* What goes wrong in a simulation. MIXED is some of it, always; HEALTHY nothing; each other one is a healthy node with
  * one fault in the second half of each cycle, so that alerts fire and are resolved: docs/ALERTS.md says which. */
@@ -2393,11 +2397,42 @@ struct zn_options {
 	char alerts[ZN_TEXT_MAX]; /* file of alert rules; empty: the built-in ones alone */
 	const char *config;       /* the file named by --config or ZERNEL_CONFIG; NULL: the default one */
 };
+void zn_options_help(FILE *to);
+
+#ifdef ZN_IN_base
+#define ZN_OPTION_DEFAULT_FILE "/etc/zernel.conf"
+#define ZN_OPTION_PREFIX       "ZERNEL_" /* of environment variables */
+#define ZN_OPTION_REPORT_PATH  "/var/lib/zernel/jobs"
+enum zn_option_origin {
+	ZN_OPTION_FILE = 1,
+	ZN_OPTION_ENVIRONMENT = 2,
+	ZN_OPTION_ARGUMENTS = 4,
+	ZN_OPTION_ANYWHERE = 7
+};
+
+struct zn_option {
+	const char *name;
+	bool (*set)(const struct zn_option *opt, void *field, const char *value); /* false: the value is bad */
+	size_t offset;
+	const char *argument; /* in the help; NULL: a flag */
+	const char *initial;  /* NULL: zero */
+	const char *is;       /* ends "'value' is not ..." */
+	uint64_t min, max;    /* of a number */
+	enum zn_option_origin where;
+	const char *help;
+};
+extern const struct zn_option zn_option_table[];
+extern const size_t zn_option_count;
+/* ": MIN to MAX" of a number; else empty. */
+void zn_option_range(const struct zn_option *opt, char *to, size_t cap);
+#endif
+
+/* ---- base/options_read.c (zn_options_): file, then environment, then command line; later ones win. ---- */
+
 /* Fills o from /etc/zernel.conf (or `file`, which must then exist; NULL: the default), the environment and argv, and
  * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
  * a line in why, in printable ASCII, that names the bad option or value, where it stands, and what it may be. */
 int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
-void zn_options_help(FILE *to);
 /* Where a client finds the control socket, empty: nowhere. By the file and the environment alone; what is wrong with
  * them is the daemon's business, and not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);
@@ -2456,6 +2491,10 @@ struct zn_str zn_str_of(const char *text);
 struct zn_str zn_str_skip(struct zn_str s, size_t n); /* n: at most its length */
 struct zn_str zn_str_trim(struct zn_str s, const char *blanks);
 bool zn_str_equal(struct zn_str a, struct zn_str b);
+static inline struct zn_str zn_str_between(const char *from, const char *to)
+{
+	return (struct zn_str){from, (size_t)(to - from)};
+}
 static inline bool zn_str_is(struct zn_str s, const char *text)
 {
 	return s.len == strlen(text) && (!s.len || !memcmp(s.at, text, s.len));
@@ -2467,7 +2506,7 @@ int zn_str_hex_digit(char c);                             /* 0 to 15, or -1 */
 /* In place. In lists of mounts the kernel writes blanks and backslashes as a backslash and three octal digits. */
 void zn_str_unescape(char *text);
 
-/* ---- base/file.c (zn_file_): small files. ---- */
+/* ---- base/file.c (zn_file_ zn_names_): small files, and names in directories. ---- */
 
 struct stat;
 uint64_t zn_file_mtime_ns(const struct stat *st); /* when it was written last */
@@ -2482,9 +2521,30 @@ int zn_file_make_folder(const char *path);
 /* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
  * something else. */
 int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
-/* Calls visit with the names of a directory, until it returns false. opendir() allocates. */
+/* The names in a directory, some 40 at one time, as the kernel gives them: opendir() allocates. The directory is open,
+ * and stays the caller's; one below 0 has no names. Zero is valid, and begins at the place where the directory stands.
+ *  */
 struct dirent64;
+struct zn_names {
+	uint32_t at, have;
+	char bytes[1024] __attribute__((aligned(8)));
+};
+bool zn_names_read(struct zn_names *n, int dir);                   /* the next of them; false: there are none */
+const struct dirent64 *zn_names_take(struct zn_names *n);          /* one of these; NULL: no more of these */
+const struct dirent64 *zn_names_next(struct zn_names *n, int dir); /* both; NULL: there are no more */
+uint32_t zn_names_number(const struct dirent64 *e);                /* 0: it begins with no digit */
+/* Calls visit with each, until it returns false. */
 void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to);
+
+/* ---- base/mountinfo.c (zn_mountinfo_): lines of /proc/PID/mountinfo. ---- */
+
+struct zn_mount_line {
+	uint32_t dev;              /* as struct zn_file_id has it */
+	char *root, *point, *type; /* zn_str_unescape() makes of them what was mounted */
+	const char *options;       /* of the file system, with commas; empty: none */
+};
+/* Cuts a line without its end up, in place. False: it is none. */
+bool zn_mountinfo_read(char *text, struct zn_mount_line *l);
 
 /* ---- base/url.c (zn_url_): URLs of the scheme http. ---- */
 
@@ -2629,7 +2689,8 @@ uint64_t zn_json_integer(struct zn_str value); /* exact up to 2^64-1; 0 if it is
 /* Decodes a string value to UTF-8 with a NUL, cut at a whole character; the length. 0 if it is no string. */
 size_t zn_json_string(struct zn_str value, char *to, size_t cap);
 
-/* ---- http.c (zn_http_): HTTP/1.1 for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out. ---- */
+/* ---- http.c (zn_http_): heads of requests, for a small read-only server (RFC 9110, 9112). Pure: bytes in, bytes out.
+ * ---- */
 
 #define ZN_HTTP_TARGET_MAX  2048 /* request target; a longer one is 414 */
 #define ZN_HTTP_HEAD_MAX    8192 /* whole head; a longer one is 431 */
@@ -2669,6 +2730,15 @@ struct zn_http_req {
  * decided before 431, both as soon as the limit is passed. */
 int zn_http_parse(const char *buf, size_t len, struct zn_http_req *req);
 
+/* True if a comma-separated header value has the token, compared whole and without case. */
+bool zn_http_has_token(struct zn_str value, const char *token);
+#ifdef ZN_IN_codec
+bool zn_http_is_token(char c); /* part of a name: tchar of RFC 9110, section 5.6.2 */
+bool zn_http_is_value(char c); /* part of a header's value */
+#endif
+
+/* ---- codec/http_body.c (zn_http_body_): where the body of a request ends. ---- */
+
 /* A request body is read, bounded, and thrown away: no route takes one, but where it ends is where the request ends. */
 #define ZN_HTTP_BODY_MAX 65536 /* content; a longer one is 413 */
 #define ZN_HTTP_LINE_MAX 256   /* a chunk's line with its size and extensions, and all trailers together: 400 */
@@ -2685,6 +2755,9 @@ void zn_http_body_init(struct zn_http_body *b, const struct zn_http_req *req);
 /* Uses up what belongs to the body; the bytes used, or -400 or -413. Call until done (0 from then on), or an error. */
 int zn_http_body_read(struct zn_http_body *b, const char *buf, size_t len);
 
+/* ---- codec/http_value.c (zn_http_path zn_http_pair zn_http_etag_): paths, queries and entity tags of requests. ----
+ *  */
+
 /* The path that is looked up (RFC 3986, section 6.2.2): percent-escapes decoded once, then dot segments taken out;
  * they do not lead above the root. The length, without a NUL, or 0 for one that does not begin with '/', has a bad
  * escape, a NUL or an escaped '/', or does not fit while it is resolved. */
@@ -2696,6 +2769,8 @@ int zn_http_pair(struct zn_str *query, char *name, size_t name_cap, char *value,
 
 /* If-None-Match against an entity tag in quotes: weak comparison (RFC 9110, section 13.1.2). True: answer 304. */
 bool zn_http_etag_matches(struct zn_str if_none_match, const char *etag);
+
+/* ---- codec/http_answer.c (zn_http_head zn_http_reason): heads of answers. ---- */
 
 /* What an answer needs to say. Server, Date, Content-Length and Connection are added; 1xx, 204 and 304 never have
  * a Content-Length. */
@@ -2711,8 +2786,6 @@ struct zn_http_res {
 };
 void zn_http_head(struct zn_out *o, const struct zn_http_res *res);
 const char *zn_http_reason(int status);
-/* True if a comma-separated header value has the token, compared whole and without case. */
-bool zn_http_has_token(struct zn_str value, const char *token);
 
 /* ---- ws.c (zn_ws_): RFC 6455. Pure: bytes in, bytes out. ---- */
 
@@ -3160,7 +3233,8 @@ bool zn_nvml_read(struct zn_nvml_said *to, struct zn_str text, uint64_t now_ms);
 void zn_nvml_check(struct zn_nvml_said *said); /* makes one that comes from shared memory fit to be read */
 
 /* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
- * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values. ---- */
+ * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values.
+ * ---- */
 
 /* A way to hook the kernel. */
 enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
@@ -3639,8 +3713,8 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
-/* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the last tick, and of the GPUs'
- * drivers. ---- */
+/* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the
+ * last tick, and of the GPUs' drivers. ---- */
 
 enum zn_rated {
 	ZN_RATED_LAUNCHES, /* without captured ones */
@@ -3769,7 +3843,8 @@ uint64_t zn_progress_stuck(const struct zn_progress *g, uint32_t row, uint32_t i
 /* When it did anything last, or began; 0: it is not known. */
 uint64_t zn_progress_last(const struct zn_progress *g, uint32_t row, uint32_t id);
 
-/* ---- model/ranks.c (zn_ranks_ zn_missing_ zn_all_wait): which rank the others wait for, and what it does instead. ---- */
+/* ---- model/ranks.c (zn_ranks_ zn_missing_ zn_all_wait): which rank the others wait for, and what it does instead.
+ * ---- */
 
 #define ZN_DOING_TEXT   96
 #define ZN_THREADS_SEEN 64 /* of one process */
@@ -3877,7 +3952,8 @@ struct zn_activity {
 void zn_activity_look(struct zn_activity *t, const struct zn_agg *a, const struct zn_ranks *k, uint64_t now_ns);
 const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32_t row, uint32_t id); /* NULL: none */
 
-/* ---- model/stopped.c (zn_stopped_): processes that cannot go on: stopped, frozen, or in uninterruptible sleep. ---- */
+/* ---- model/stopped.c (zn_stopped_): processes that cannot go on: stopped, frozen, or in uninterruptible sleep. ----
+ *  */
 
 #define ZN_STOPPED_AGAIN 16
 struct zn_stopped {
@@ -4213,8 +4289,8 @@ struct zn_baseline {
 int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
 #endif
 
-/* ---- model/xid.c (zn_xid_parse zn_xid_process zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in the kernel's log:
- * NVIDIA's by number (XIDs), amdgpu's by name. ---- */
+/* ---- model/xid.c (zn_xid_parse zn_xid_process zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in
+ * the kernel's log: NVIDIA's by number (XIDs), amdgpu's by name. ---- */
 
 #define ZN_PCI_BYTES  24   /* as in zernel_gpu_info: 0000:3b:00.0, the domain of up to 8 digits */
 #define ZN_KMSG_BYTES 8192 /* the longest record */
@@ -4377,8 +4453,8 @@ struct zn_stacks_usage {
 };
 void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes the lock itself */
 
-/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_by zn_server_is zn_server_series): servers whose
- * requests are counted. ---- */
+/* ---- model/requests.c (zn_request_ zn_requests_ zn_server_at zn_server_by zn_server_is zn_server_series): servers
+ * whose requests are counted. ---- */
 
 /* The key of a route for the map `routes`; OTHER has none. */
 uint64_t zn_request_route_key(enum zn_request_route route);
@@ -4474,7 +4550,8 @@ const char *zn_serving_work_key(enum zn_work work);
 bool zn_serving_measured(const struct zn_agg *a, enum zn_work work);
 int zn_serving_work_decimals(enum zn_work work);
 
-/* ---- model/hardware.c (zn_hardware_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever tells it. ---- */
+/* ---- model/hardware.c (zn_hardware_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever
+ * tells it. ---- */
 
 const char *zn_throttle_label(enum zn_throttle t);
 
@@ -4634,10 +4711,6 @@ int zn_rules_parse(struct zn_rules *r, const char *name, struct zn_str text, con
 	char why[ZN_TEXT_MAX]);
 /* The rules of a file on top of those that are there: read into r->text, then as zn_rules_parse(). */
 int zn_rules_read(struct zn_rules *r, const char *path, const struct zn_rule_names *names, char why[ZN_TEXT_MAX]);
-/* A summary or description with {{label}}, {{value}} and {{value|percent}}, |bytes, |duration filled in. */
-void zn_rules_fill(struct zn_out *o, struct zn_str text, double value,
-	struct zn_str (*label)(const void *of, struct zn_str), const void *of);
-
 static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;
@@ -4647,7 +4720,69 @@ static inline uint64_t zn_rule_hash(uint64_t h, const void *bytes, size_t len)
 	h = (h ^ h >> 32) * 0xd6e8feb86659fd93;
 	return h ^ h >> 32;
 }
-double zn_rules_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
+#endif
+
+/* ---- alert/lexer.c (zn_lex_): words, signs and numbers of rules. ---- */
+
+#ifdef ZN_IN_alert
+#define ZN_LEX_BLANKS  " \t\r"
+#define ZN_LEX_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+#define ZN_LEX_DIGITS  "0123456789"
+#define ZN_NO_NODE     (-1)
+struct zn_parser {
+	struct zn_rules *to;
+	struct zn_rule *rule;
+	const struct zn_rule_names *names;
+	const char *name; /* of the text */
+	const char *start, *at, *end;
+	const char *node_at[ZN_RULE_NODES];
+	uint32_t mine; /* the first rule that this text may replace nothing of: its own rules begin there */
+	int depth;     /* of brackets: in them an end of line is a blank */
+	int nest;
+	uint32_t fields; /* of the rule at hand, that were there: bit by index of the table */
+	char *why;       /* not empty: it failed */
+};
+/* Only the first mistake is reported: later ones may follow from it. Always returns ZN_NO_NODE. */
+__attribute__((format(printf, 3, 4))) int zn_lex_fail(struct zn_parser *p, const char *at, const char *format, ...);
+/* "expected X, not 'Y'", Y being what stands there. */
+int zn_lex_expected(struct zn_parser *p, const char *what);
+/* Blanks and comments; the ends of lines too if `lines`, or, of the second, within brackets. */
+void zn_lex_skip(struct zn_parser *p, bool lines);
+void zn_lex_skip_here(struct zn_parser *p);
+/* ..._here() says what comes, and takes nothing; what takes something fails with "expected WHAT". */
+struct zn_str zn_lex_word_here(struct zn_parser *p);
+struct zn_str zn_lex_word(struct zn_parser *p, const char *what); /* empty: there is none */
+bool zn_lex_sign_here(struct zn_parser *p, const char *sign);
+bool zn_lex_sign(struct zn_parser *p, const char *sign); /* if it is there */
+bool zn_lex_need_sign(struct zn_parser *p, const char *sign, const char *what);
+bool zn_lex_open(struct zn_parser *p, const char *bracket, const char *what);
+bool zn_lex_close(struct zn_parser *p, const char *bracket, const char *what);
+bool zn_lex_quoted(struct zn_parser *p, struct zn_str *to);
+enum zn_unit { ZN_UNIT_NONE, ZN_UNIT_TIME, ZN_UNIT_OTHER };
+bool zn_lex_number_here(struct zn_parser *p);
+bool zn_lex_number(struct zn_parser *p, double *number, enum zn_unit *unit);
+bool zn_lex_duration(struct zn_parser *p, double *seconds, double max); /* 0 to max */
+#endif
+
+/* ---- alert/expr.c (zn_expr_): expressions of rules. ---- */
+
+#ifdef ZN_IN_alert
+bool zn_expr_condition(struct zn_parser *p, uint8_t *root); /* a whole expression that must be a condition */
+int zn_expr_number(struct zn_parser *p);                    /* a node, or ZN_NO_NODE: no comparison */
+bool zn_expr_is_number(const struct zn_rule_node *n);
+double zn_expr_compute(enum zn_rule_op op, double a, double b); /* + - * /; NaN for a division by zero */
+#endif
+
+/* ---- alert/fill.c (zn_fill_): the places {{...}} in texts of rules. ---- */
+
+#ifdef ZN_IN_alert
+bool zn_fill_is_known(struct zn_str inside); /* a label, or the value, and maybe a form of it */
+/* The next {{...}} in a text: its inside, and where it begins and ends. False: no more, or (inside->at NULL) not
+ * closed. */
+bool zn_fill_next(struct zn_str text, struct zn_str *inside, const char **from, const char **to);
+/* A summary or description with {{label}}, {{value}} and {{value|percent}}, |bytes, |duration filled in. */
+void zn_fill_text(struct zn_out *o, struct zn_str text, double value,
+	struct zn_str (*label)(const void *of, struct zn_str), const void *of);
 #endif
 
 /* ---- alert/eval.c (zn_rule_): runs the rules. ---- */
@@ -5116,7 +5251,8 @@ static inline uint64_t zn_sender_lost(const struct zn_sender *c, enum zn_outboun
 	return c->lost[to] + c->sum[to].dropped;
 }
 
-/* ---- worker/reader.c (zn_reader_): a process that reads what users may hold up, and that has a time limit for it. ---- */
+/* ---- worker/reader.c (zn_reader_): a process that reads what users may hold up, and that has a time limit for it.
+ * ---- */
 
 struct zn_reader {
 	int fd;
@@ -5244,7 +5380,8 @@ bool zn_companion_round(struct zn_companion *c, uint64_t now_ns);
 void zn_companion_close(struct zn_companion *c);
 #endif
 
-/* ---- worker/gauge.c (zn_gauge_): a process of its own that reads /sys, where a driver that hangs keeps whoever asks. ---- */
+/* ---- worker/gauge.c (zn_gauge_): a process of its own that reads /sys, where a driver that hangs keeps whoever asks.
+ * ---- */
 
 #define ZN_GAUGE_MS 1000 /* from one round to the next */
 struct zn_gauge_shared;
@@ -5748,8 +5885,8 @@ typedef void zn_library_visit(void *to, const char *path, bool root_only);
 void zn_system_libraries(const struct zn_options *options, zn_library_visit *visit, void *to);
 int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
 
-/* ---- probe/file_budget.c (zn_refused_ zn_file_budget_): which files are read: none twice that had nothing to hook, and so many of
- * one owner. ---- */
+/* ---- probe/file_budget.c (zn_refused_ zn_file_budget_): which files are read: none twice that had nothing to hook,
+ * and so many of one owner. ---- */
 
 #ifdef ZN_IN_probe
 #define ZN_REFUSED_SETS 2048 /* a power of two */
@@ -5816,7 +5953,8 @@ uint64_t zn_change_end(struct zn_change *c);
 bool zn_change_hang(struct zn_change *c, struct zn_hang *to);
 #endif
 
-/* ---- probe/mapped.c (zn_mapped_): which processes map a library, and of which the GPU memory was not seen as a whole. ---- */
+/* ---- probe/mapped.c (zn_mapped_): which processes map a library, and of which the GPU memory was not seen as a whole.
+ * ---- */
 
 #define ZN_MAPPED_MAX 4096
 /* A process that maps a library. Its range is what shows later whether it still does. */
@@ -5875,7 +6013,8 @@ uint64_t zn_mapped_partial_gpus(const struct zn_mapped *t);
 enum zn_ledger zn_mapped_ledger(const struct zn_mapped *t, int pid);
 #endif
 
-/* ---- probe/judge.c (zn_judge_): whether probes may be put on a file now, or taken away. On the finder's thread. ---- */
+/* ---- probe/judge.c (zn_judge_): whether probes may be put on a file now, or taken away. On the finder's thread. ----
+ *  */
 
 #ifdef ZN_IN_probe
 #define ZN_BARRED_MAX 16
@@ -6004,8 +6143,7 @@ struct zn_sweep {
 	int dir;
 	uint32_t before, newest; /* ids that were given last when the sweep before, and this one, began */
 	struct zn_maps maps;
-	size_t have, at;
-	char names[1024] __attribute__((aligned(8)));
+	struct zn_names names;
 };
 void zn_sweep_begin(struct zn_sweep *s, const char *proc_root);
 bool zn_sweep_step(struct zn_sweep *s, zn_maps_line *visit, void *to); /* false: it is done */
@@ -6068,7 +6206,6 @@ void zn_members_join(const struct zn_services *s, struct zn_joined *to);
 /* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
 
 #define ZN_SERVICES_FOUND  64
-#define ZN_SERVICE_NAMES   4096  /* bytes of names of /proc at one time */
 #define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
 #define ZN_SERVICE_PARENTS 6
 struct zn_service_member { /* a tracked process or a server, and what it is known by */
@@ -6092,8 +6229,7 @@ struct zn_services {
 	uint32_t listens[ZN_SERVICES_FOUND], listens_count;
 	bool sweeping, again;
 	int dir;
-	char names[ZN_SERVICE_NAMES] __attribute__((aligned(8)));
-	size_t at, have;
+	struct zn_names names;
 	uint64_t swept_ns, own_namespace;
 	uint32_t gpu_count;
 	struct zn_service_member gpu[ZN_PROCS_MAX]; /* by row; id 0: none */
@@ -6144,8 +6280,7 @@ struct zn_holders {
 	int dir;               /* /proc, while a look is under way */
 	bool sweeping;
 	uint64_t swept_ns;
-	size_t at, have;
-	char names[4096] __attribute__((aligned(8)));
+	struct zn_names names;
 	struct zn_holders_list found, list; /* by the look that is under way; by the last one */
 };
 void zn_holders_init(
@@ -6208,7 +6343,8 @@ bool zn_python_code(
 bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);
 int zn_python_line(const struct zn_python_process *p, const struct zn_python_code *code, int index); /* of pycode.c */
 
-/* ---- probe/naming.c (zn_naming_): asks a process of its own for the Python of processes, and for the functions of stacks. ---- */
+/* ---- probe/naming.c (zn_naming_): asks a process of its own for the Python of processes, and for the functions of
+ * stacks. ---- */
 
 /* An owner whose processes held up who reads their memory. */
 struct zn_naming_hold {
@@ -6298,8 +6434,8 @@ void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX]);
 /* A process that holds up who reads its memory; 0: none. */
 uint32_t zn_walker_held(struct zn_walker *w);
 
-/* ---- job/message.c (zn_message_ zn_key_ zn_verb_ zn_job_file): what is said over the control socket, and kept in a file while
- * the daemon is down. ---- */
+/* ---- job/message.c (zn_message_ zn_key_ zn_verb_ zn_job_file): what is said over the control socket, and kept in a
+ * file while the daemon is down. ---- */
 
 #define ZN_MESSAGE_BYTES 4096 /* one datagram, or one file */
 #define ZN_VALUE_BYTES   257  /* of one value with its NUL: printable ASCII */
@@ -6389,8 +6525,8 @@ void zn_job_file(char to[ZN_NAME_BYTES], const char *prefix, const char *id, uin
 /* job empty: the processes of none. episode: from 1 on. No job's id is so long that its report has such a name. */
 void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart, uint32_t episode);
 
-/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who they
- * are. ---- */
+/* ---- job/table.c (zn_job_ zn_jobs_find zn_jobs_newest zn_jobs_found zn_jobs_at zn_jobs_of): the table of jobs: who
+ * they are. ---- */
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16
@@ -7313,7 +7449,8 @@ zn_metric_rows zn_metrics_hardware_figures, zn_metrics_hardware_link, zn_metrics
 zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 #endif
 
-/* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_ zn_metrics_serving_): what metrics of servers and their requests yield. ---- */
+/* ---- output/metrics_request.c (zn_metrics_request_ zn_metrics_server_ zn_metrics_serving_): what metrics of servers
+ * and their requests yield. ---- */
 
 void zn_metrics_request_done(struct zn_walk *w);
 void zn_metrics_request_number(struct zn_walk *w);    /* arg: offset of a field of struct zn_request_series */
@@ -7481,7 +7618,8 @@ const char *zn_why_job_id(
 	const struct zn_state *state, uint32_t index, const struct zn_cause_group *g); /* empty: none */
 #endif
 
-/* ---- output/rates_json.c (zn_rates_json zn_rates_node_json zn_rates_job_json): rates of kernel counters as JSON. ---- */
+/* ---- output/rates_json.c (zn_rates_json zn_rates_node_json zn_rates_job_json): rates of kernel counters as JSON. ----
+ *  */
 
 #ifdef ZN_IN_output
 /* The key `signals` of a process: objects syscalls, ioctl, sched and tcp, each null where the kernel has no such
@@ -7493,7 +7631,8 @@ void zn_rates_node_json(struct zn_json *j, const struct zn_state *state);
 void zn_rates_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count);
 #endif
 
-/* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_seconds): why a GPU is idle, as JSON. ---- */
+/* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_seconds): why a GPU is idle, as JSON. ----
+ *  */
 
 /* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
 void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row);
@@ -7551,7 +7690,8 @@ void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC 
  * state->uses. */
 void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
 
-/* ---- output/ghosts_json.c (zn_ghosts_json): processes that hold a GPU which is not theirs, and GPUs that no job uses, as JSON. ---- */
+/* ---- output/ghosts_json.c (zn_ghosts_json): processes that hold a GPU which is not theirs, and GPUs that no job uses,
+ * as JSON. ---- */
 
 void zn_ghosts_json(struct zn_out *o, const struct zn_state *state);
 

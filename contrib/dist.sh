@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# dist.sh BUILD VERSION COMMIT: makes what is given away, in BUILD/dist: an archive of the source, one of the program with what
-# belongs to it, two Debian packages, and their checksums. The same commit gives the same bytes with the same compiler.
+# dist.sh BUILD VERSION COMMIT: makes what is given away, in BUILD/dist: an archive of the source, one of the program
+# with what belongs to it, two Debian packages, and their checksums. The same commit gives the same bytes with the
+# same compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,8 +10,8 @@ build=$1 version=$2 commit=$3
 arch=$(dpkg --print-architecture 2> /dev/null || uname -m)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2> /dev/null || stat -c %Y README.md)
 export SOURCE_DATE_EPOCH
-# What comes before the release has the commit in its name. Debian's number grows with time and sorts before the release; a
-# dash would part the packager's number from it.
+# What comes before the release has the commit in its name. Debian's number grows with time and sorts before the
+# release; a dash would part the packager's number from it.
 number=$version
 if [ "$(git describe --tags --exact-match --dirty 2> /dev/null)" != "v$version" ]; then
 	number=$version~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).${commit//-/+}

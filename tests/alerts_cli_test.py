@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""`zernel alerts`: what it says of files of rules, of saved pages of metrics, and of pages of daemons, real and bad ones.
+"""`zernel alerts`: what it says of files of rules, of saved pages of metrics, and of pages of daemons, real and bad
+ones.
 
 Run as: python3 tests/alerts_cli_test.py PATH_TO_ZERNEL
 """
@@ -97,7 +98,8 @@ def bad_daemons(rules):
     cases.append(("http://node1/metrics", f"{NO_ADDRESS}'http://node1'{SEE}"))
     too_large = f"HTTP/1.1 200 OK\r\nContent-Length: {(16 << 20) + 1}\r\n\r\n".encode()
     no_length = "an answer without a Content-Length of at most 16 MiB"
-    for answer, why in ((http("up 1\n"), NO_PAGE), (http("", "200 OK"), NO_PAGE), (http("x", "404 Not Found"), "status 404 for /metrics"),
+    for answer, why in ((http("up 1\n"), NO_PAGE), (http("", "200 OK"), NO_PAGE),
+                        (http("x", "404 Not Found"), "status 404 for /metrics"),
                         (http("x", "401 Unauthorized"), "it asks for a token: --token-file FILE"),
                         (http("x", "503 Service Unavailable"), "status 503: it is too busy to answer"),
                         (b"SSH-2.0-x\r\n\r\n", "it does not speak HTTP/1.1"), (b"", "an empty answer"),
@@ -121,16 +123,19 @@ def asked_well(server, took):
     """Twice, a second apart: all of it took longer than that, whenever the requests came here."""
     heads = [r.split("\r\n") for r in server.requests]
     return len(heads) == 2 and took > 0.9 and all(
-        h[0] == "GET /metrics HTTP/1.1" and "Authorization: Bearer 0123456789abcdef" in h and "Accept: text/plain" in h for h in heads)
+        h[0] == "GET /metrics HTTP/1.1" and "Authorization: Bearer 0123456789abcdef" in h and "Accept: text/plain" in h
+        for h in heads)
 
 
 def real_daemon(zernel, fast, folder):
-    """The eight ranks of a simulated node all launch, some 2,000 times a second; by TCP and by a Unix socket. Two to four ticks
-    of one second lie between the pages."""
+    """The eight ranks of a simulated node all launch, some 2,000 times a second; by TCP and by a Unix socket. Two to
+    four ticks of one second lie between the pages."""
     log = os.path.join(folder, "log")
     with open(log, "w", encoding="utf-8") as stderr:
-        daemon = subprocess.Popen([zernel + "d", "--simulate", "--control", "none", "--metrics-port", "0", "--ws-port", "0",
-                                   "--listen", f"127.0.0.1,unix:{folder}/socket"], stderr=stderr, stdin=subprocess.DEVNULL)
+        daemon = subprocess.Popen([zernel + "d", "--simulate", "--control", "none", "--metrics-port", "0", "--ws-port",
+            "0",
+                                   "--listen", f"127.0.0.1,unix:{folder}/socket"], stderr=stderr,
+                                   stdin=subprocess.DEVNULL)
     try:
         ready, ranks = None, []
         for _ in range(400):
@@ -145,12 +150,14 @@ def real_daemon(zernel, fast, folder):
     finally:
         daemon.terminate()
         daemon.wait()
-    return [r.returncode == 1 and len(re.findall(r"^  firing   \d{3,4}(?:\.\d+)? ", r.stdout, re.M)) == 8 and not r.stderr for r in results]
+    return [r.returncode == 1 and len(re.findall(r"^  firing   \d{3,4}(?:\.\d+)? ", r.stdout, re.M)) == 8
+        and not r.stderr for r in results]
 
 
 def run(zernel, words):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
-    return subprocess.run([zernel, "alerts"] + words, capture_output=True, text=True, timeout=60, check=False, env=clean)
+    return subprocess.run([zernel, "alerts"] + words, capture_output=True, text=True, timeout=60, check=False,
+        env=clean)
 
 
 def main():
@@ -176,7 +183,8 @@ def main():
             (["test", rules, folder + "/none"], 2, "", f"zernel: alerts: {folder}/none: No such file or directory\n"),
         ]
         for words in (["test", rules], ["test"], ["check"], [], ["what"], ["test", rules, one, "--every", "0"],
-                      ["test", rules, one, "--every"], ["test", rules, one, "--what"], ["test", rules, one, "--token-file"],
+                      ["test", rules, one, "--every"], ["test", rules, one, "--what"],
+                      ["test", rules, one, "--token-file"],
                       ["test", rules, one, "--overhead-budget", "7"]):
             cases.append((words, 2, "", None))
         fast = file("fast", FAST)
@@ -193,7 +201,8 @@ def main():
             else:
                 failed += 1
                 print(f"{words}: {r.returncode}\n{r.stdout}{r.stderr}", file=sys.stderr)
-        for name, ok in (("requests", asked_well(server, took)), *zip(("TCP", "socket"), real_daemon(sys.argv[1], fast, folder))):
+        for name, ok in (("requests", asked_well(server, took)),
+                *zip(("TCP", "socket"), real_daemon(sys.argv[1], fast, folder))):
             passed, failed = passed + ok, failed + (not ok)
             if not ok:
                 print(f"{name}: not as they should be: {server.requests} in {took} s", file=sys.stderr)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# apt.sh: for scripts that fetch packages of other suites, which set dir first; nothing is installed. The archive is the one
-# that this machine's own apt uses, read through lists of its own in $dir/apt.
+# apt.sh: for scripts that fetch packages of other suites, which set dir first; nothing is installed. The archive is the
+# one that this machine's own apt uses, read through lists of its own in $dir/apt.
 # shellcheck shell=bash disable=SC2154
 
 # The address of this machine's archive, or of its part with security updates ("-security").

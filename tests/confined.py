@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""confined.py [UNIT] COMMAND...: runs a command with what a systemd unit leaves it, without a systemd: the bounding set of
-its capabilities, its limit of open files, no new privileges, and its system-call filter, loaded into the kernel as systemd does it
-(libseccomp, and systemd's own groups of calls). Namespaces of the unit (ProtectSystem and the like) are not made here:
-tests/vm/package.sh has a real systemd. Needs root."""
+"""confined.py [UNIT] COMMAND...: runs a command with what a systemd unit leaves it, without a systemd: the bounding set
+of its capabilities, its limit of open files, no new privileges, and its system-call filter, loaded into the kernel as
+systemd does it (libseccomp, and systemd's own groups of calls). Namespaces of the unit (ProtectSystem and the like) are
+not made here: tests/vm/package.sh has a real systemd. Needs root."""
 import ctypes
 import errno
 import functools
@@ -29,7 +29,8 @@ def values(key, unit=UNIT):
 @functools.lru_cache(None)
 def group(name):
     """The system calls of one of systemd's groups, those in it included."""
-    said = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True,
+        check=True).stdout
     calls = set()
     for line in said.splitlines()[1:]:
         word = line.strip()

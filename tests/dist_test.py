@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""dist_test.py: what `make dist` gives away, and the systemd unit: the archives hold what they should, the package installs,
-is upgraded and leaves nothing, the same commit gives the same bytes, the unit is valid and no weaker than
-docs/OPERATIONS.md says, and the daemon runs with the unit's capabilities and system calls alone, whatever option the package
-offers is set."""
+"""dist_test.py: what `make dist` gives away, and the systemd unit: the archives hold what they should, the package
+installs, is upgraded and leaves nothing, the same commit gives the same bytes, the unit is valid and no weaker than
+docs/OPERATIONS.md says, and the daemon runs with the unit's capabilities and system calls alone, whatever option the
+package offers is set."""
 import contextlib
 import glob
 import http.server
@@ -52,7 +52,8 @@ def archives():
     tar, = glob.glob("build/dist/*-linux-*.tar.gz")
     run("tar", "-xzf", tar, "-C", work)
     top, = glob.glob(f"{work}/zerneld-*")
-    for name in ("zerneld", "zernel", "zernel-gpu", "README.md", "LICENSE", UNIT, GPU_UNIT, "contrib/gpu/README.md", "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana-dashboard.json",
+    for name in ("zerneld", "zernel", "zernel-gpu", "README.md", "LICENSE", UNIT, GPU_UNIT, "contrib/gpu/README.md",
+                 "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana-dashboard.json",
                  "contrib/prometheus/prometheus.yml", "contrib/prometheus/slurm-file-sd.sh"):
         check(f"the archive has {name}", os.path.exists(f"{top}/{name}"))
     check("its program runs", run(f"{top}/zerneld", "--version").stdout.startswith("zerneld "))
@@ -115,7 +116,8 @@ def unit_is_valid(name, unit, stated):
     if made:
         shutil.copy(f"build/{name}", binary)
     try:
-        said = [line for line in run("systemd-analyze", "verify", "--man=no", unit).stderr.splitlines() if name in line]
+        said = [line for line in run("systemd-analyze", "verify", "--man=no", unit).stderr.splitlines()
+                if name in line]
     finally:
         if made:
             os.unlink(binary)
@@ -142,12 +144,14 @@ class Daemon:
         told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         told.bind(f"{self.folder}/notify")
         told.settimeout(60)
-        own = {"NOTIFY_SOCKET": f"{self.folder}/notify", "ZERNEL_LISTEN": "127.0.0.1", "ZERNEL_METRICS_PORT": str(self.port),
+        own = {"NOTIFY_SOCKET": f"{self.folder}/notify", "ZERNEL_LISTEN": "127.0.0.1",
+               "ZERNEL_METRICS_PORT": str(self.port),
                "ZERNEL_WS_PORT": str(free_port()), "ZERNEL_CONTROL": f"{self.folder}/run/control",
                "ZERNEL_REPORT_DIR": f"{self.folder}/reports"}
         self.log = open(f"{self.folder}/log", "w+")
         # what looks at it from outside needs more than the unit leaves
-        self.process = subprocess.Popen([*around, *CONFINED, "build/zerneld"], stderr=self.log, env={**os.environ, **own, **environment})
+        self.process = subprocess.Popen([*around, *CONFINED, "build/zerneld"], stderr=self.log,
+            env={**os.environ, **own, **environment})
         try:
             self.ready = told.recv(100) == b"READY=1"
         except socket.timeout:
@@ -319,20 +323,28 @@ def check_of_the_service():
     with open(f"{work}/options", "w") as f:
         f.write("ZERNEL_WEBHOOK='http://127.0.0.1:1/x'\nZERNEL_KMSG=none\n")
     for name, said, status, lines in (
-            ("as it is", shown(), 0, ["limits +as zerneld.service has them: 10 of 41 capabilities$", "gpu_mem +ok$", "new libraries +by mapping events$"]),
+            ("as it is", shown(), 0, ["limits +as zerneld.service has them: 10 of 41 capabilities$", "gpu_mem +ok$",
+                                      "new libraries +by mapping events$"]),
             ("no BPF", shown(trace), 1, ["needs CAP_BPF and CAP_PERFMON, which were taken from this root"]),
             ("BPF alone", shown(trace - {"cap_bpf"}), 1, ["CAP_BPF is there: needs CAP_PERFMON as well"]),
-            ("a filter", shown({"bpf"}), 1, ["limits .*; its SystemCallFilter refuses bpf$", "nothing .*CAP_SYS_ADMIN is there: a filter of system calls"]),
-            ("a filter, and no SYS_ADMIN", shown({"bpf", "cap_sys_admin"}), 1, ["nothing .*: this kernel wants CAP_SYS_ADMIN as well"]),
-            ("its options", shown(options=f"{work}/options"), 0, ["connections +ok", "errors of GPUs +none: --kmsg none$"]),
-            ("no nobody", shown({"cap_setuid"}, options=f"{work}/options"), 1, ["connections +cannot start .*Operation not permitted; needs CAP_SETUID"]),
+            ("a filter", shown({"bpf"}), 1,
+             ["limits .*; its SystemCallFilter refuses bpf$",
+              "nothing .*CAP_SYS_ADMIN is there: a filter of system calls"]),
+            ("a filter, and no SYS_ADMIN", shown({"bpf", "cap_sys_admin"}), 1,
+             ["nothing .*: this kernel wants CAP_SYS_ADMIN as well"]),
+            ("its options", shown(options=f"{work}/options"), 0,
+             ["connections +ok", "errors of GPUs +none: --kmsg none$"]),
+            ("no nobody", shown({"cap_setuid"}, options=f"{work}/options"), 1,
+             ["connections +cannot start .*Operation not permitted; needs CAP_SETUID"]),
             ("few files", shown(files=64), 1, ["nothing +the hard limit of open files is 64, and the start needs "]),
             ("no such service", "LoadState=not-found\n", 0, ["gpu_mem +ok$"])):
         got = check_under(said)
-        check(f"--check: {name}", got.returncode == status and all(re.search(f"(?m){line}", got.stdout) for line in lines),
+        check(f"--check: {name}", got.returncode == status
+              and all(re.search(f"(?m){line}", got.stdout) for line in lines),
               got.stdout + got.stderr)
     check("--check: there is no service", "limits" not in got.stdout, got.stdout)
-    got = run("prlimit", "--nofile=64:64", "build/zerneld", "--metrics-port", "0", "--ws-port", "0", "--listen", "127.0.0.1")
+    got = run("prlimit", "--nofile=64:64", "build/zerneld", "--metrics-port", "0", "--ws-port", "0", "--listen",
+        "127.0.0.1")
     check("a start with few files", got.returncode == 1 and got.stderr.count("\n") == 1 and
           got.stderr.startswith("zerneld: the hard limit of open files is 64, and the start needs "), got.stderr)
 

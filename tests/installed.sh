@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # installed.sh OLDER DEB: installs the package OLDER on this machine, upgrades it to DEB, removes it and purges it, with
 # their own maintainer scripts and this machine's dpkg, in a root of its own: what is written goes to a tmpfs over /, in
-# namespaces that end with this script. systemctl there keeps what it is asked. Slurm's scripts run with a file server under
-# /usr/local that never answers. Prints "ok NAME" or "FAILED NAME: what was seen". Needs root.
+# namespaces that end with this script. systemctl there keeps what it is asked. Slurm's scripts run with a file server
+# under /usr/local that never answers. Prints "ok NAME" or "FAILED NAME: what was seen". Needs root.
 set -uo pipefail
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin # /usr/local does not answer later on

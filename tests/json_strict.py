@@ -58,7 +58,8 @@ def every_string_of_two_bytes(binary):
 def random_strings(binary):
     """Of bytes that make characters more often than chance would."""
     rand = random.Random(SEED)
-    pools = [bytes(range(256)), b"\x00\x1f\"\\/\x7fab", b"\xc2\xdf\xe0\xed\xef\xf0\xf4\x80\x8f\x90\x9f\xa0\xbf\xc0\xf5a\""]
+    pools = [bytes(range(256)), b"\x00\x1f\"\\/\x7fab",
+        b"\xc2\xdf\xe0\xed\xef\xf0\xf4\x80\x8f\x90\x9f\xa0\xbf\xc0\xf5a\""]
     strings(binary, [bytes(rand.choices(rand.choice(pools), k=rand.randrange(3, 24))) for _ in range(60000)])
 
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pythons.sh DIR: fetches the newest Pythons of Debian's sid, each as a tree of files DIR/3.N that is started with chroot;
-# nothing is installed. What lies there already is not fetched again. Says in one line why it could not.
+# pythons.sh DIR: fetches the newest Pythons of Debian's sid, each as a tree of files DIR/3.N that is started with
+# chroot; nothing is installed. What lies there already is not fetched again. Says in one line why it could not.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/apt.sh

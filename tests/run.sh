@@ -38,18 +38,25 @@ run() {
 	fi
 }
 
-# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, until they are awaited; so many at a
-# time, if there is a limit
+# beside NAME SECONDS COMMAND...: what needs no processor for itself runs beside others, one for each processor, until
+# they are awaited
 beside() {
-	while [ "${at_once:-0}" != 0 ] && [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do
+	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
 		wait -n
 	done
+	behind "$1" run "$@"
+}
+
+# behind NAME FUNCTION...: what the function runs, one after the other, goes on beside what follows
+behind() {
+	local name=$1
+	shift
 	(
 		passed=0 failed=0
-		run "$@" >"$work/$1.said"
-		echo "$passed $failed" >"$work/$1.counts"
+		"$@" >"$work/$name.said"
+		echo "$passed $failed" >"$work/$name.counts"
 	) &
-	others+=("$1")
+	others+=("$name")
 }
 
 await_others() {
@@ -70,40 +77,48 @@ skip() {
 	[ "${CI:-}" != true ] || failed=$((failed + $2))
 }
 
-# live NAME SECONDS PROGRAM: what needs root and probes; its tests are functions under @test in the PROGRAM's folder
+# live NAME SECONDS PROGRAM [--timed|--untimed]: what needs root and probes; its tests are functions under @test in the
+# PROGRAM's folder
 live() {
-	local count
+	local count which='^@test'
 	if [ "$(id -u)" = 0 ] && [ -e /sys/kernel/btf/vmlinux ]; then
-		run "$1" "$2" "$python" "$3"
+		run "$1" "$2" "$python" "${@:3}"
 		return
 	fi
-	count=$(cat "$(dirname "$3")"/*.py | grep -c '^@test')
+	case ${4:-} in
+	--timed) which='^@test_timed$' ;;
+	--untimed) which='^@test(_simulated)?$' ;;
+	esac
+	count=$(cat "$(dirname "$3")"/*.py | grep -cE "$which")
 	skip "$1" "$count" "they need root and a kernel with BTF"
 }
 
-at_once=$(nproc)
 for source in tests/unit/*/*_test.c; do
 	name=$(basename "$source" .c)
 	beside "$name" 360 "$tests/$name"
 done
 await_others
-at_once=0
 run json_strict 360 "$python" tests/json_strict.py "$tests/json_write"
 run dist_test 900 "$python" tests/dist_test.py
-beside watch_test 900 "$python" tests/watch_test.py build/zernel
-beside job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
-beside alerts_cli_test 360 "$python" tests/alerts_cli_test.py build/zernel
-beside otlp_test 360 node tests/web/otlp.test.mjs
-beside otlp 900 "$python" tests/otlp/run.py
-beside day 900 "$tests/scenario_test" day
-await_others
-beside fleet_nodes 900 "$python" tests/fleet/run.py nodes_of_a_job # which mostly waits
-run page_test 900 node tests/web/page.test.mjs
-run readers_test 200 node tests/web/readers.test.mjs
 run fleet 1200 "$python" tests/fleet/run.py '!nodes_of_a_job'
-await_others
 run load 900 "$python" tests/load/run.py
-live live 4500 tests/e2e/run.py
+
+# these have daemons that simulate, and no time decides in them
+what_simulates() {
+	run page_test 900 node tests/web/page.test.mjs
+	run readers_test 200 node tests/web/readers.test.mjs
+	run watch_test 900 "$python" tests/watch_test.py build/zernel
+	run job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
+	run alerts_cli_test 360 "$python" tests/alerts_cli_test.py build/zernel
+	run otlp_test 360 node tests/web/otlp.test.mjs
+	run otlp 900 "$python" tests/otlp/run.py
+	run day 900 "$tests/scenario_test" day
+	run fleet_nodes 900 "$python" tests/fleet/run.py nodes_of_a_job
+}
+behind simulated what_simulates
+live live 4500 tests/e2e/run.py --untimed # which mostly wait
+await_others
+live timed 1200 tests/e2e/run.py --timed
 live real 900 tests/real/run.py
 live slurm 1800 tests/slurm/run.py
 live pytorch 1800 tests/pytorch/run.py

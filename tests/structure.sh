@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# structure.sh OBJECTS: keeps the rules on folders, headings and prefixes (docs/DESIGN.md), by the names in the product's
-# objects, which lie in folders as the sources do; and holds the map of docs/DESIGN.md to the files. What breaks a rule is printed.
+# structure.sh OBJECTS: keeps the rules on folders, headings and prefixes (docs/DESIGN.md), by the names in the
+# product's objects, which lie in folders as the sources do; and holds the map of docs/DESIGN.md to the files. What
+# breaks a rule is printed.
 cd "$(dirname "$0")/.." || exit 1
 layers="base codec model alert worker probe job sim output serve cli daemon main"
 work=$(mktemp -d) || exit 1

@@ -62,7 +62,8 @@ def job_gpu(gpu, busy, idle, quiet=0.0, peak=40 << 30):
 
 def job(number, **more):
     j = {"job_id": str(number), "restart": 0, "state": "running", "user": "user1000", "uid": 1000, "account": "lab",
-         "partition": "gpu", "name": "train", "nodes": "4", "start_ms": 1711799000000, "end_ms": None, "elapsed_s": 3723.4,
+         "partition": "gpu", "name": "train", "nodes": "4", "start_ms": 1711799000000, "end_ms": None,
+         "elapsed_s": 3723.4,
          "processes": 8, "processes_gone": 3, "launches": 123456, "nccl_bytes": 7 << 40,
          "gpus": [job_gpu("0", 900.0, 100.5), job_gpu("1", 600.0, 400.5)]}
     j.update(more)

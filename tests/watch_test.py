@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""`zernel watch` and `zernel status` against a server that serves what a test wants, in a terminal that knows only what it may be sent.
+"""`zernel watch` and `zernel status` against a server that serves what a test wants, in a terminal that knows only what
+it may be sent.
 
 Run as: python3 tests/watch_test.py PATH_TO_ZERNEL [part of a test's name]. Time limits here only end a hang.
 """
@@ -99,7 +100,8 @@ def test_token():
                               ([], {"ZERNEL_TOKEN_FILE": f.name}),
                               (["--token-file", f.name], {"ZERNEL_TOKEN_FILE": "/nowhere"})):
                 status, out, err = run(url, *more, *args, verb=verb, env=env)
-                check(status == 0 and err == "" and want in s.heads[-1] + b"\r\n", "%s: %s %r" % (args, err, s.heads[-1]))
+                check(status == 0 and err == "" and want in s.heads[-1] + b"\r\n",
+                    "%s: %s %r" % (args, err, s.heads[-1]))
         run(url, "--once", env={"ZERNEL_TOKEN_FILE": ""})
         check(b"Authorization" not in s.heads[-1], s.heads[-1])
     for text, why in (("short\n", ":1: a token is 16 to 128 of"), ("", "no token in it")):
@@ -165,7 +167,8 @@ def test_no_data_is_a_dash():
     idle = process(77, "idle", launch={"count": 0, "rate": 0.0, "p50_us": 0.0, "p99_us": 0.0},
                    sync={"count": 0, "p99_us": 0.0}, nccl={"calls": 0, "ops": []})
     none = process(78, "none", launch={"count": 0, "rate": 1.0, "p50_us": 5.0, "p99_us": 6.0},
-                   sync={"count": 0, "p99_us": 7.0}, nccl={"calls": 0, "ops": [{"op": "send", "calls": 0, "p99_ms": 8.0}]})
+                   sync={"count": 0, "p99_us": 7.0},
+                   nccl={"calls": 0, "ops": [{"op": "send", "calls": 0, "p99_ms": 8.0}]})
     v = snapshot(cuda_latency_p50_us=0.0, cuda_latency_p99_us=0.0, nccl_allreduce_p50_ms=0.0, nccl_allreduce_p99_ms=0.0,
                  dataloader_wait_p50_ms=0.0, processes=[idle, none])
     out = once(v)
@@ -197,7 +200,8 @@ def test_memory_that_is_not_known():
     gpu = {**snapshot()["gpus"][0], "used_bytes": None, "peak_bytes": None, "processes": None, "memory_complete": False}
     half = [unknown, {"gpu_id": "1", "used_bytes": 1 << 30, "peak_bytes": 1 << 30}]
     out = once(snapshot(gpus=[gpu, snapshot()["gpus"][1]], jobs=[job(1, gpus=[job_gpu("0", 1.0, 1.0, peak=None)])],
-                        processes=[process(6, "idle", gpus=[], memory_complete=False), process(7, "old", gpus=[unknown]),
+                        processes=[process(6, "idle", gpus=[], memory_complete=False),
+                                   process(7, "old", gpus=[unknown]),
                                    process(8, "half", gpus=half), process(9, "young")]),
                env={"COLUMNS": "160"})
     check(re.search(r"^GPU 0 +not known, of 80\.0G: a process used it before the daemon came *$", out, re.M), out)
@@ -251,7 +255,8 @@ def read_lines(p, count):
 
 
 def json_stream(server, count):
-    p = subprocess.Popen([watch_terminal.BINARY, "watch", "--json", "localhost:%d" % server.port], stdout=subprocess.PIPE,
+    p = subprocess.Popen([watch_terminal.BINARY, "watch", "--json", "localhost:%d" % server.port],
+                         stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, bufsize=0)
     try:
         return [json.loads(line)["uptime_s"] for line in read_lines(p, count)]
@@ -331,7 +336,8 @@ def test_mutated_answers():
     for i in range(300):
         data = bytearray(whole)
         for _ in range(rng.choice((1, 1, 2, 5))):
-            data[rng.randrange(len(data))] = rng.choice(b'0123456789{}[]",:\\\r\n-e.\x00\xff\x9b' + bytes([rng.randrange(256)]))
+            data[rng.randrange(len(data))] = rng.choice(b'0123456789{}[]",:\\\r\n-e.\x00\xff\x9b'
+                + bytes([rng.randrange(256)]))
         with raw(bytes(data), hang_up=True) as s:
             status, out, err = run("127.0.0.1:%d" % s.port, "--once")
         check(status in (0, 1) and (status == 0 or is_one_line(err)), "%d: %d %r\n%r" % (i, status, err, bytes(data)))
@@ -350,12 +356,14 @@ def test_huge_answers():
         check(run("127.0.0.1:%d" % s.port, "--once")[0] == 1, "16 MiB and a byte")
 
 
-EVIL = ["\x1b[2J", "\x1b]0;owned\x07", "\x9b2J", "\x7f\x08\r\n\t", "\u202eabc", "\u200b\u2066", "\ufeff", "\x00x", "\ud800",
+EVIL = ["\x1b[2J", "\x1b]0;owned\x07", "\x9b2J", "\x7f\x08\r\n\t", "\u202eabc", "\u200b\u2066", "\ufeff", "\x00x",
+        "\ud800",
         "漢字漢字漢字漢字漢字", "e\u0301" * 20, "🚀" * 9, "\u0301", "\u00ad", "a\u2028b"]
 
 
 def evil_body():
-    rows = [process(i + 1, "%s%d" % (e, i), job_id=e, gpus=[{"gpu_id": e, "used_bytes": 1}]) for i, e in enumerate(EVIL)]
+    rows = [process(i + 1, "%s%d" % (e, i), job_id=e, gpus=[{"gpu_id": e, "used_bytes": 1}])
+        for i, e in enumerate(EVIL)]
     e = "".join(EVIL)
     jobs = [job(1, job_id=e, user=e, name=e, state=e), job(2, job_id=e, user=e, gpus=[job_gpu(e, 0.0, 99.0, 99.0)])]
     flows = [flow(x, job_id=x, fstype=x) for x in EVIL] + [flow(e, ops={e: {"count": e, "p99_us": e}})]
@@ -431,7 +439,8 @@ def test_sorting_keys():
             for pid, memory, rate, p99 in ((3, 10, 7.0, 50.0), (1, 30, 5.0, 90.0), (2, 20, 9.0, 70.0))]
     with live(snapshot(processes=rows)) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         t.wait(lambda s: pids_shown(s) == [1, 2, 3], "by memory at first")
-        for key, order, name in ((b"l", [2, 3, 1], "launch rate"), (b"m", [1, 2, 3], "memory"), (b"9", [1, 2, 3], "p99"),
+        for key, order, name in ((b"l", [2, 3, 1], "launch rate"), (b"m", [1, 2, 3], "memory"),
+                                 (b"9", [1, 2, 3], "p99"),
                                  (b"l", [2, 3, 1], "launch rate"), (b"p", [1, 2, 3], "pid")):
             t.press(key)
             t.wait(lambda s: pids_shown(s) == order and "sort p m l 9: " + name in s.text(), "%r" % key)
@@ -465,7 +474,8 @@ def test_help():
 
 def flow(mount="/data", **more):
     """The files of a job on a mount, as the snapshot has them."""
-    f = {"job_id": "4711", "mount": mount, "fstype": "nfs4", "read_bytes": 7 << 30, "write_bytes": 1 << 20, "mapped_bytes": 0,
+    f = {"job_id": "4711", "mount": mount, "fstype": "nfs4", "read_bytes": 7 << 30, "write_bytes": 1 << 20,
+         "mapped_bytes": 0,
          "copied_bytes": 0, "read_bytes_per_s": 3 << 20, "write_bytes_per_s": 1024,
          "ops": {"read": {"count": 70, "errors": 2, "rate": 12.5, "p50_us": 8.0, "p99_us": 450.0},
                  "write": {"count": 9, "errors": 1, "rate": 2.5, "p50_us": 1.0, "p99_us": 25.5},
@@ -477,14 +487,19 @@ def flow(mount="/data", **more):
 def server(number, **more):
     """An inference server, whose second route has answered nothing lately."""
     of = lambda count, p50, p99: {"count": count, "p50_ms": p50, "p99_ms": p99}
-    recent = {"seconds": 40.0, "rate": 6.25, "requests": {"2xx": 240, "3xx": 0, "4xx": 0, "5xx": 10, "aborted": 3}, "error_ratio": 0.04,
-              "events": 9000, "duration": of(250, 1107.0, 1210.0), "first_event": of(250, 180.0, 2390.0), "event_gap": of(8000, 23.5, 34.5)}
-    quiet = {"seconds": 40.0, "rate": 0, "requests": {}, "error_ratio": None, "events": 0, "duration": of(0, None, None),
+    recent = {"seconds": 40.0, "rate": 6.25, "requests": {"2xx": 240, "3xx": 0, "4xx": 0, "5xx": 10, "aborted": 3},
+              "error_ratio": 0.04,
+              "events": 9000, "duration": of(250, 1107.0, 1210.0), "first_event": of(250, 180.0, 2390.0),
+              "event_gap": of(8000, 23.5, 34.5)}
+    quiet = {"seconds": 40.0, "rate": 0, "requests": {}, "error_ratio": None, "events": 0,
+             "duration": of(0, None, None),
              "first_event": of(0, None, None), "event_gap": of(0, None, None)}
     s = {"pid": number, "comm": "vllm", "role": "front", "service": number, "port": 8000, "job_id": "",
-         "connections": {"http1": 7}, "held": {"first": 0, "later": 0}, "unread": {"count": 260, "p50_ms": 3.0, "p99_ms": 812.0, "sum_ms": 9.0},
+         "connections": {"http1": 7}, "held": {"first": 0, "later": 0},
+         "unread": {"count": 260, "p50_ms": 3.0, "p99_ms": 812.0, "sum_ms": 9.0},
          "rtt": None, "step": None,
-         "routes": [{"route": "/v1/chat/completions", "requests": {}, "in_flight": 12, "events": 12345, "in_flight_s": 9.5, "duration": None,
+         "routes": [{"route": "/v1/chat/completions", "requests": {}, "in_flight": 12, "events": 12345,
+                     "in_flight_s": 9.5, "duration": None,
                      "first_event": None, "event_gap": None, "recent": recent},
                     {"route": "other", "requests": {}, "in_flight": 0, "events": 0, "in_flight_s": 0, "duration": None,
                      "first_event": None, "event_gap": None, "recent": quiet}]}
@@ -497,7 +512,8 @@ STALLS = {"cpu": 0.5, "gpu": 0.25, "data": 0.125, "dist": 0.0, "io": 0.05, "runq
 
 
 WHY = [{"job_id": "4711", "processes": 4, "says": "75 % of the time is lost to a rank that does not come",
-        "causes": [{"cause": "hang", "percent": 75, "says": "75 % of the time is lost to a rank that does not come", "next": "look at process 7"},
+        "causes": [{"cause": "hang", "percent": 75, "says": "75 % of the time is lost to a rank that does not come",
+                    "next": "look at process 7"},
                    {"cause": "idle", "percent": 12, "says": "12 % of the time passes", "next": "see"}] * 8},
        {"job_id": None, "processes": 1, "says": "no cause found: 71 % waits for the GPU", "causes": []}]
 
@@ -524,7 +540,8 @@ VIEWS = (
     (b"w", "waits", ["LOAD50", "runq"], r"1 proc1 +8\.00ms 12\.5ms 1\.50us 9\.25us +50% +25% +12% +0% +5% +5% +2%"),
     (b"s", "signals", ["SYS/L", "RUNQ99"], r"1 proc1 +12\.5 +891us +- +- +- +- +-"),
     (b"i", "I/O", ["MOUNT", "OPS/s", "SYNC99"], r"4711 +/mnt/30 +nfs4 +30\.0M +1\.00K +15 +450us 25\.5us +- +3"),
-    (b"r", "requests", ["ROUTE", "TTFT99", "DUR50"], r"900 +/v1/chat/compl\S* +12 +6\.2 +4% +180ms +2\.39s 34\.5ms +1\.11s +1\.21s"),
+    (b"r", "requests", ["ROUTE", "TTFT99", "DUR50"],
+     r"900 +/v1/chat/compl\S* +12 +6\.2 +4% +180ms +2\.39s 34\.5ms +1\.11s +1\.21s"),
     (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
     (b"y", "why", ["job 4711"], r"next: look at process 7"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
@@ -543,7 +560,8 @@ def test_views():
                     t.press(key)
                     t.wait_text(("Tab " + name)[:cols - 16])
                     if cols >= 80:
-                        t.wait(lambda s: all(x in s.text() for x in texts) and re.search(line, s.text()), "view " + name)
+                        t.wait(lambda s: all(x in s.text() for x in texts) and re.search(line, s.text()),
+                            "view " + name)
                     t.press(b"j" * 100 + b"k" * 100)
                 for key, name, _, _ in VIEWS:    # in the order of the table, from the first one on
                     t.press(b"\t")
@@ -555,7 +573,8 @@ BAR = "c" * 18 + "g" * 9 + "d" * 5 + "i" + "r" * 2 + "o"    # of 36
 
 
 def test_bars_of_waits():
-    v = snapshot(processes=[process(1, "proc1", stalls=STALLS), process(2, "unknown", launch={"count": 9, "rate": 1.0})])
+    v = snapshot(processes=[process(1, "proc1", stalls=STALLS),
+        process(2, "unknown", launch={"count": 9, "rate": 1.0})])
     with live(v) as s:
         for cols, says in ((160, BAR + "  " + STALLS["says"]), (80, " " * 8 + STALLS["says"])):
             with Terminal("127.0.0.1:%d" % s.port, cols, 24) as t:
@@ -588,7 +607,8 @@ def test_bars_of_impossible_shares():
 
 
 def test_views_scroll_to_their_ends():
-    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30.*\n.*ccc", b"i": "/mnt/1 ", b"r": "914 +other +0 +0 +- +- +- ", b"b": "4730", b"a": "GPU 19 is nearly full",
+    ends = {b"n": "30 proc30 .*comm_init", b"w": "30 proc30.*\n.*ccc", b"i": "/mnt/1 ",
+            b"r": "914 +other +0 +0 +- +- +- ", b"b": "4730", b"a": "GPU 19 is nearly full",
             b"h": "vfs: unavailable: needs CAP_BPF", b"t": "30 proc30"}
     with live(full()) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, last in ends.items():
@@ -601,7 +621,9 @@ def test_empty_views():
     empty = snapshot(processes=[], jobs=[], alerts=[], why=[], probes=[], lost={})
     with live(empty) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, text in ((b"t", "no process has called a hooked library"), (b"n", "no process has called NCCL"),
-                          (b"i", "no file I/O has been counted"), (b"r", "no inference server is known"), (b"b", "no job is known"), (b"y", "nothing has launched work"), (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
+                          (b"i", "no file I/O has been counted"), (b"r", "no inference server is known"),
+                          (b"b", "no job is known"), (b"y", "nothing has launched work"),
+                          (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
                           (b"x", "nothing of losses")):
             t.press(key)
             t.wait_text(text)
@@ -619,29 +641,39 @@ def test_what_most_time_is_lost_to_is_on_top():
 
 
 def why_of(job_id, state, says, **more):
-    return {"job_id": job_id, "processes": 4, "says": says, "state": state, "lost_percent": 43, "progress_age_s": 70.5, "missing_pid": None,
-            "missing_rank": None, "late_pid": None, "causes": [], "steps": 9, "step": {"gpu": 56}, "bands": "g0d4. h8", **more}
+    return {"job_id": job_id, "processes": 4, "says": says, "state": state, "lost_percent": 43, "progress_age_s": 70.5,
+            "missing_pid": None,
+            "missing_rank": None, "late_pid": None, "causes": [], "steps": 9, "step": {"gpu": 56}, "bands": "g0d4. h8",
+            **more}
 
 
 def rank_of(pid, rank, job_id="4712", **shares):
-    return process(pid, "proc", job_id=job_id, stalls={**STALLS, "cpu": 0.0, "gpu": 0.0, "data": 0.0, "dist": 0.0, **shares},
+    return process(pid, "proc", job_id=job_id, stalls={**STALLS, "cpu": 0.0, "gpu": 0.0, "data": 0.0, "dist": 0.0,
+        **shares},
                    nccl={"ops": [], "comms": [{"comm": "a", "rank": rank, "nranks": 4}]})
 
 
 def test_each_job_is_on_top_with_its_line_and_its_ranks():
     ranks = [rank_of(10, 0, dist=0.9), rank_of(11, 1, dist=0.9), rank_of(12, 2, other=1.0), rank_of(13, 3, dist=0.9),
-             rank_of(20, 0, "4711", gpu=0.9), rank_of(21, 1, "4711", gpu=0.9), rank_of(22, 2, "4711", data=0.75), rank_of(23, 3, "4711", gpu=0.9)]
-    why = [why_of("4710", "runs", "no cause found"), why_of("4713", "still", "it sleeps"), why_of("4711", "loses", "43 % of the time is waiting for data", labels=[{"key": "epoch", "value": "3"}, {"key": "phase", "value": "a b"}]),
+             rank_of(20, 0, "4711", gpu=0.9), rank_of(21, 1, "4711", gpu=0.9), rank_of(22, 2, "4711", data=0.75),
+             rank_of(23, 3, "4711", gpu=0.9)]
+    why = [why_of("4710", "runs", "no cause found"), why_of("4713", "still", "it sleeps"),
+           why_of("4711", "loses", "43 % of the time is waiting for data",
+                  labels=[{"key": "epoch", "value": "3"}, {"key": "phase", "value": "a b"}]),
            why_of("4712", "hangs", "75 % of the time is lost to a rank", missing_pid=12, missing_rank=2)]
     with live(snapshot(processes=ranks, why=why)) as s:
         with Terminal("127.0.0.1:%d" % s.port, 120, 60) as t:
-            t.wait_text("job 4712 hangs: 75 %", "job 4713 stands still for", "job 4711 loses 43 %: 43 % of the time is waiting for data [epoch=3 phase=a b]", "job 4710 running fine: no cause")
+            t.wait_text("job 4712 hangs: 75 %", "job 4713 stands still for",
+                "job 4711 loses 43 %: 43 % of the time is waiting for data [epoch=3 phase=a b]",
+                "job 4710 running fine: no cause")
             text = t.screen.text()
             places = [text.index("job %d " % job) for job in (4712, 4713, 4711, 4710)]
             check(places == sorted(places) and places[-1] < text.index("GPU 0  "), "most trouble first: %s" % places)
             check(text.count("15 min ▁▄.█ ") == 4, "the line of 15 minutes: " + text)
-            check("ranks   !2 other 100% (12, does not come)  0 dist 90%  1 dist 90%  3 dist 90%" in text, "the missing one: " + text)
-            check("ranks   !2 data 75% (22, other than the rest)  0 gpu 90%  1 gpu 90%  3 gpu 90%" in text, "the odd one: " + text)
+            check("ranks   !2 other 100% (12, does not come)  0 dist 90%  1 dist 90%  3 dist 90%" in text,
+                "the missing one: " + text)
+            check("ranks   !2 data 75% (22, other than the rest)  0 gpu 90%  1 gpu 90%  3 gpu 90%" in text,
+                "the odd one: " + text)
             line = text.split("\n")[t.screen.row_with("15 min")]
             styles = [t.screen.styles[t.screen.row_with("15 min")][line.index("▁▄.█") + i] for i in (0, 1, 3)]
             check(len(set(styles)) == 3, "a colour for each cause: %s" % styles)
@@ -650,38 +682,53 @@ def test_each_job_is_on_top_with_its_line_and_its_ranks():
             t.wait_text("15 min -d.h  h hang n ranks d data")
             t.quit()
         with Terminal("127.0.0.1:%d" % s.port, 80, 20) as t:
-            t.wait_text("job 4712 hangs", "ranks   !2", "job 4713 stands still", "and 2 more jobs: key y", "Tab processes")
+            t.wait_text("job 4712 hangs", "ranks   !2", "job 4713 stands still", "and 2 more jobs: key y",
+                "Tab processes")
             t.quit()
         with Terminal("127.0.0.1:%d" % s.port, 60, 10) as t:
             t.wait_text("job 4712 hangs", "Tab processes")
             check("15 min" not in t.screen.text(), "a small screen has the sentence alone")
             t.quit()
     two = [rank_of(10, 0, dist=0.9), rank_of(11, 1, gpu=0.9)]
-    for odd in ({"bands": "zzz\x1b9"}, {"bands": 5, "missing_pid": "x", "state": 7, "labels": [5, {"key": 3}, {"key": "a\x1b", "value": "\x07"}]}, {"bands": "h", "late_pid": -1, "says": None, "lost_percent": []}):
-        with live(snapshot(processes=two, why=[{**why_of("4712", "loses", "it"), **odd}])) as s, Terminal("127.0.0.1:%d" % s.port, 120, 40) as t:
+    for odd in ({"bands": "zzz\x1b9"},
+            {"bands": 5, "missing_pid": "x", "state": 7, "labels": [5, {"key": 3}, {"key": "a\x1b", "value": "\x07"}]},
+            {"bands": "h", "late_pid": -1, "says": None, "lost_percent": []}):
+        with live(snapshot(processes=two,
+                why=[{**why_of("4712", "loses", "it"), **odd}])) as s, Terminal("127.0.0.1:%d" % s.port, 120, 40) as t:
             t.wait_text("job 4712", "ranks   0 dist 90%  1 gpu 90%")    # of two neither is the odd one
             t.quit()
 
 
 def test_a_wait_for_a_rank_is_no_wait_for_the_gpu():
-    ranks = [rank_of(10, 0, gpu=0.9, waits_for_pid=12, all_wait=False, stopped=None), rank_of(11, 1, gpu=0.5, dist=0.4, waits_for_pid=12),
-             rank_of(12, 2, other=1.0, stopped="signal"), rank_of(20, 0, "4711", gpu=1.0, all_wait=True), rank_of(21, 1, "4711", gpu=1.0, all_wait=True)]
+    ranks = [rank_of(10, 0, gpu=0.9, waits_for_pid=12, all_wait=False, stopped=None),
+             rank_of(11, 1, gpu=0.5, dist=0.4, waits_for_pid=12),
+             rank_of(12, 2, other=1.0, stopped="signal"), rank_of(20, 0, "4711", gpu=1.0, all_wait=True),
+             rank_of(21, 1, "4711", gpu=1.0, all_wait=True)]
     says = "75 % of the time is lost to a rank that does not come: rank 2, process 12, is asleep, stopped by a signal or a debugger, for 41 s"
-    why = [why_of("4710", "runs", "no cause found"), why_of("4711", "waits", "50 % of the time passes"), why_of("4713", "stopped", "it is stopped"),
-           why_of("4712", "hangs", says, missing_pid=12, missing_rank=2, ras={"says": "rank 9 is behind", "outcome": "answered"},
-                  causes=[{"cause": "hang", "percent": 75, "says": says, "next": "look at that process: its stack (py-spy dump --pid, gdb -p), its log, its node's kernel log"}])]
+    why = [why_of("4710", "runs", "no cause found"), why_of("4711", "waits", "50 % of the time passes"),
+           why_of("4713", "stopped", "it is stopped"),
+           why_of("4712", "hangs", says, missing_pid=12, missing_rank=2,
+                  ras={"says": "rank 9 is behind", "outcome": "answered"},
+                  causes=[{"cause": "hang", "percent": 75, "says": says,
+                           "next": "look at that process: its stack (py-spy dump --pid, gdb -p), its log, its node's "
+                                   "kernel log"}])]
     with live(snapshot(processes=ranks, why=why)) as s:
         with Terminal("127.0.0.1:%d" % s.port, 120, 60) as t:
-            t.wait_text("job 4712 hangs: 75 %", "ranks   !2 (12, stopped)  0 waits 90%  1 waits 90%", "job 4713 is stopped: it is",
-                        "job 4711 all its ranks wait: 50 %", "ranks   0 waits 100%  1 waits 100%", "job 4710 running fine")
+            t.wait_text("job 4712 hangs: 75 %", "ranks   !2 (12, stopped)  0 waits 90%  1 waits 90%",
+                        "job 4713 is stopped: it is",
+                        "job 4711 all its ranks wait: 50 %", "ranks   0 waits 100%  1 waits 100%",
+                        "job 4710 running fine")
             t.press(b"w")
             t.wait(lambda s: re.search("h{30,}", s.text()) and "h a rank" in s.text(), "the wait is for a rank")
             t.quit()
         with Terminal("127.0.0.1:%d" % s.port, 80, 24) as t:
-            t.wait_text("job 4712 hangs: 75 % of the time is lost to a rank that does not come: rank 2,", "    process 12, is asleep, stopped by a signal or a debugger, for 41 s",
-                        "  next: look at that process: its stack (py-spy dump --pid, gdb -p), its log,", "    its node's kernel log", "ranks   !2 (12, stopped)", "more jobs: key y")
+            t.wait_text("job 4712 hangs: 75 % of the time is lost to a rank that does not come: rank 2,",
+                        "    process 12, is asleep, stopped by a signal or a debugger, for 41 s",
+                        "  next: look at that process: its stack (py-spy dump --pid, gdb -p), its log,",
+                        "    its node's kernel log", "ranks   !2 (12, stopped)", "more jobs: key y")
             t.press(b"y")
-            t.wait_text("  75 % of the time is lost to a rank that does not come: rank 2, process 12, is", "    asleep, stopped by a signal or a debugger, for 41 s",
+            t.wait_text("  75 % of the time is lost to a rank that does not come: rank 2, process 12, is",
+                        "    asleep, stopped by a signal or a debugger, for 41 s",
                         "    next: look at", "      its node's kernel log", "  other nodes: rank 9 is behind")
             text = t.screen.text()
             places = [text.index("job %d" % job) for job in (4712, 4713, 4711, 4710)]
@@ -694,9 +741,11 @@ def test_views_survive_anything():
         v = full()
         for key in ("processes", "io", "jobs", "alerts", "why", "probes", "lost"):
             v[key] = wrong
-        odd = process(1, "odd", nccl=wrong, dataloader=wrong, stalls=wrong, sync=wrong, launch={"count": 1, "recent": wrong},
+        odd = process(1, "odd", nccl=wrong, dataloader=wrong, stalls=wrong, sync=wrong,
+                      launch={"count": 1, "recent": wrong},
                       signals=wrong, anomalies=wrong)
-        for value in (v, {**full(), "processes": [odd]}, {**full(), "io": [flow(wrong, ops=wrong), {"ops": {"read": wrong}}]}, json.loads(evil_body())):
+        for value in (v, {**full(), "processes": [odd]},
+                {**full(), "io": [flow(wrong, ops=wrong), {"ops": {"read": wrong}}]}, json.loads(evil_body())):
             with raw(answer(json.dumps(value).encode())) as s, Terminal("127.0.0.1:%d" % s.port) as t:
                 t.wait_text("q quit")
                 for key, name, _, _ in VIEWS:
@@ -710,14 +759,16 @@ def test_io_the_busiest_first():
     busy = {"stat": {"count": 5, "errors": 5, "rate": 900.0, "p50_us": None, "p99_us": None}}
     v = snapshot(io=[flow("/quiet", read_bytes_per_s=0, write_bytes_per_s=0, ops=quiet, job_id=""),
                      flow("/names", read_bytes_per_s=0, write_bytes_per_s=0, ops=busy),
-                     flow("/written", read_bytes_per_s=1, write_bytes_per_s=5 << 30), flow("/read", read_bytes_per_s=4 << 30)])
+                     flow("/written", read_bytes_per_s=1, write_bytes_per_s=5 << 30),
+                     flow("/read", read_bytes_per_s=4 << 30)])
     with raw(answer(body_of(v))) as s:
         status, out, err = run("127.0.0.1:%d" % s.port, "--once", verb="top", env={"COLUMNS": "120"})
     check(status == 0, err)
     lines = out.decode().split("\n")
     at = next(i for i, text in enumerate(lines) if text.startswith("JOB "))
     equal([text.split()[1] for text in lines[at + 1:at + 5]], ["/written", "/read", "/names", "/quiet"])
-    equal(lines[at].split(), "JOB MOUNT TYPE READ/s WRIT/s OPS/s READ99 WRIT99 SYNC99 ERRS READ WRITTN OPEN99 MAPPED OPS".split())
+    equal(lines[at].split(), "JOB MOUNT TYPE READ/s WRIT/s OPS/s READ99 WRIT99 SYNC99 ERRS READ WRITTN OPEN99 MAPPED "
+                             "OPS".split())
     equal(lines[at + 1].split(), "4711 /written nfs4 1B 5.00G 15 450us 25.5us - 3 7.00G 1.00M - 0B 83".split())
     equal(lines[at + 3].split(), "4711 /names nfs4 0B 0B 900 - - - 5 7.00G 1.00M - 0B 5".split())
     equal(lines[at + 4].split(), "- /quiet nfs4 0B 0B 0 2.00us - - 0 7.00G 1.00M - 0B 5".split())
@@ -736,7 +787,8 @@ def test_unusual_signals():
 
 
 def test_jobs_with_idle_gpus_are_loud():
-    idle = [job_gpu("0", 5.0, 725.0, 723.0), job_gpu("1", 800.5, 0.0), job_gpu("2", 0.0, 800.0, 800.0), job_gpu("3", 9.0, 9.0, 59.9)]
+    idle = [job_gpu("0", 5.0, 725.0, 723.0), job_gpu("1", 800.5, 0.0), job_gpu("2", 0.0, 800.0, 800.0),
+        job_gpu("3", 9.0, 9.0, 59.9)]
     v = snapshot(jobs=[job(4711), job(4712, user="", gpus=idle), job(4713, state="ending", gpus=idle),
                        job(4714, state="ended", end_ms=1711800000000, gpus=idle), job(4715, gpus=[])])
     line = "IDLE    job 4712 of - has GPUs that it does not use: 0 for 12 min 3 s, 2 since it began\n"
@@ -749,8 +801,10 @@ def test_jobs_with_idle_gpus_are_loud():
         t.press(b"b")
         for number, state, idles in rows:
             t.wait(lambda s: re.search(r"^%d +%s .* %s +\d+%%" % (number, state, idles), s.text(), re.M), "%d" % number)
-        t.wait(lambda s: re.search(r"^4715 +running .* 1:02:03 - +- +- +8 +123k +0B +7\.00T gpu +lab +4", s.text(), re.M), "no GPU")
-        t.wait(lambda s: "0;31" in s.styles[s.row_with("4712 ")] and "0;31" not in s.styles[s.row_with("4711 ")], "the row")
+        t.wait(lambda s: re.search(r"^4715 +running .* 1:02:03 - +- +- +8 +123k +0B +7\.00T gpu +lab +4", s.text(),
+            re.M), "no GPU")
+        t.wait(lambda s: "0;31" in s.styles[s.row_with("4712 ")] and "0;31" not in s.styles[s.row_with("4711 ")],
+            "the row")
         t.quit()
     many = snapshot(jobs=[job(i, gpus=[job_gpu(str(g), 0, 900, 900) for g in range(200)]) for i in range(300)])
     with live(many) as s, Terminal("127.0.0.1:%d" % s.port) as t:
@@ -759,16 +813,21 @@ def test_jobs_with_idle_gpus_are_loud():
 
 
 def test_names_of_gpus():
-    for ids, text in ((["0"], "0"), (["0", "1"], "0,1"), (["0", "1", "2"], "0-2"), (["3", "1", "2"], "3,1,2"), (["0", "2", "3", "4", "9"], "0,2-4,9"),
-                      (["1", "1"], "1,1"), (["unknown"], "unknown"), (["0", "x", "1"], "0,x,1"), (["00", "1"], "00,1"), (["0", "01"], "0,01"),
-                      ([], "-"), ([""], "-"), (["7", "", "8"], "7,-,8"), (["99999", "100000"], "99999,100000"), ([str(i) for i in range(64)], "0-63")):
-        out = once(snapshot(processes=[process(1, "proc1", gpus=[{"gpu_id": i, "used_bytes": 1} for i in ids])]), env={"COLUMNS": "120"})
+    for ids, text in ((["0"], "0"), (["0", "1"], "0,1"), (["0", "1", "2"], "0-2"), (["3", "1", "2"], "3,1,2"),
+                      (["0", "2", "3", "4", "9"], "0,2-4,9"),
+                      (["1", "1"], "1,1"), (["unknown"], "unknown"), (["0", "x", "1"], "0,x,1"), (["00", "1"], "00,1"),
+                      (["0", "01"], "0,01"),
+                      ([], "-"), ([""], "-"), (["7", "", "8"], "7,-,8"), (["99999", "100000"], "99999,100000"),
+                      ([str(i) for i in range(64)], "0-63")):
+        out = once(snapshot(processes=[process(1, "proc1", gpus=[{"gpu_id": i, "used_bytes": 1} for i in ids])]),
+            env={"COLUMNS": "120"})
         row = next(line for line in out.split("\n") if "proc1" in line).split()
         check(row[2] == text[:8] or row[2] == text, "%s: %s" % (ids, row))
 
 
 def test_elapsed_time_of_jobs():
-    for seconds, text in ((0, "0:00:00"), (59.9, "0:00:59"), (86399, "23:59:59"), (86400, "1-00:00"), (1e6 + 0.5, "11-13:46"),
+    for seconds, text in ((0, "0:00:00"), (59.9, "0:00:59"), (86399, "23:59:59"), (86400, "1-00:00"),
+                          (1e6 + 0.5, "11-13:46"),
                           (-5, "0:00:00"), (None, "-"), ("x", "0:00:00")):
         v = snapshot(jobs=[job(4711, elapsed_s=seconds)])
         with live(v) as s, Terminal("127.0.0.1:%d" % s.port) as t:
@@ -779,7 +838,8 @@ def test_elapsed_time_of_jobs():
 
 def test_recent_launches():
     """What happens now is shown where the daemon tells it, and else what was since the start."""
-    recent = {"count": 9, "rate": 5.0, "p50_us": 142.0, "p99_us": 891.0, "recent": {"rate": 5.0, "p50_us": 11.0, "p99_us": 22.0}}
+    recent = {"count": 9, "rate": 5.0, "p50_us": 142.0, "p99_us": 891.0,
+        "recent": {"rate": 5.0, "p50_us": 11.0, "p99_us": 22.0}}
     idle = {**recent, "recent": {"rate": 0.0, "p50_us": 0.0, "p99_us": 0.0}}
     v = snapshot(processes=[process(1, "now", launch=recent), process(2, "idle", launch=idle),
                             process(3, "all", launch={**recent, "recent": None})])
@@ -835,7 +895,8 @@ def test_daemon_goes_and_comes_back():
             t.wait_text("python", "q quit")
             check("no answer" not in t.screen.text(), "stale at once")
             first.stop()
-            t.wait(lambda s: re.search(r"no answer since \d+ s; last data from 12:00:\d\d: Connection refused", s.text()),
+            t.wait(lambda s: re.search(r"no answer since \d+ s; last data from 12:00:\d\d: Connection refused",
+                s.text()),
                    "no answer")
             if env:
                 t.wait_gone("python")
@@ -889,7 +950,8 @@ def test_frozen_data_is_not_live():
 
 def test_json_goes_on_after_a_break():
     first = live(snapshot())
-    p = subprocess.Popen([watch_terminal.BINARY, "watch", "127.0.0.1:%d" % first.port, "--json"], stdout=subprocess.PIPE,
+    p = subprocess.Popen([watch_terminal.BINARY, "watch", "127.0.0.1:%d" % first.port, "--json"],
+                         stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, bufsize=0)
     try:
         read_lines(p, 1)
@@ -961,9 +1023,11 @@ def test_status():
     check(status(answer(b"{}"))[:2] == (0, b"node         -\nsource       -\nversion      -\nuptime       -\n"
                                            b"status       -\n"), "missing fields")
     e = "".join(EVIL)
-    evil = {"node": e, "status": e, "probes": [{"family": e, "state": e, "why": e, "libraries": [{"path": e, "why": e}]}]}
+    evil = {"node": e, "status": e,
+        "probes": [{"family": e, "state": e, "why": e, "libraries": [{"path": e, "why": e}]}]}
     code, out, err = status(answer(json.dumps(evil).encode()))
-    check(code == 0 and not any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in out.decode() if c != "\n"), out)
+    check(code == 0 and not any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in out.decode()
+        if c != "\n"), out)
 
 
 def test_status_without_a_daemon():

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# embed.sh: makes page.c, on standard output, from page.html, page.css and the modules in page/: one document, compressed,
-# room for it unpacked, its ETag, and a Content-Security-Policy that allows exactly this style and this script, by their
-# hashes.
+# embed.sh: makes page.c, on standard output, from page.html, page.css and the modules in page/: one document,
+# compressed, room for it unpacked, its ETag, and a Content-Security-Policy that allows exactly this style and this
+# script, by their hashes.
 set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)

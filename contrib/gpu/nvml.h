@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * nvml.h: what zernel-gpu uses of NVIDIA's management library, declared by ourselves from the public reference of its API
- * ("NVML API Reference Guide"), which keeps numbers and layouts from one driver to the next. A struct that grew in later
- * versions has another function, whose name ends in _v2 or _v3.
+ * nvml.h: what zernel-gpu uses of NVIDIA's management library, declared by ourselves from the public reference of
+ * its API ("NVML API Reference Guide"), which keeps numbers and layouts from one driver to the next. A struct that
+ * grew in later versions has another function, whose name ends in _v2 or _v3.
  */
 #ifndef ZERNEL_GPU_NVML_H
 #define ZERNEL_GPU_NVML_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sample.c: the process that asks NVML. Each second what changes fast, each ten seconds the rest, of one GPU after another,
- * as the library takes the driver's lock for each call. What a GPU or its driver does not know is asked for again after ten
- * minutes alone; a GPU that is lost after half a minute. A figure whose call failed is left out, and never 0.
+ * sample.c: the process that asks NVML. Each second what changes fast, each ten seconds the rest, of one GPU after
+ * another, as the library takes the driver's lock for each call. What a GPU or its driver does not know is asked
+ * for again after ten minutes alone; a GPU that is lost after half a minute. A figure whose call failed is left
+ * out, and never 0.
  *
- * Limits: a call may hang for good: then so does this process, and the other one says so. Of MIG instances there is their
- * memory alone.
+ * Limits: a call may hang for good: then so does this process, and the other one says so. Of MIG instances there is
+ * their memory alone.
  */
 #include <dlfcn.h>
 #include <errno.h>

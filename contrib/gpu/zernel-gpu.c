@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * zernel-gpu: tells zerneld how the GPUs of NVIDIA are, as their management library (NVML) says. A process of its own asks
- * the library, as a call that the driver does not answer never comes back; this one hears what it says, notices when it
- * says nothing, and sends a message of lines each second to the socket of zerneld. It never waits for either.
+ * zernel-gpu: tells zerneld how the GPUs of NVIDIA are, as their management library (NVML) says. A process of its
+ * own asks the library, as a call that the driver does not answer never comes back; this one hears what it says,
+ * notices when it says nothing, and sends a message of lines each second to the socket of zerneld. It never waits
+ * for either.
  *
  * zerneld takes messages of root and of the user who owns /run/zernel-gpu. It may come and go at any time.
  */

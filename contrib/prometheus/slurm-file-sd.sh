@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# slurm-file-sd.sh [-p PORT] [-P PARTITION] FILE: writes Slurm's nodes into FILE, as targets for Prometheus' file_sd_configs. Nodes
-# that are powered off to save energy are left out; those that are down stay in, so that they are missed. FILE is replaced
-# in one step, and only if something changed; if Slurm does not answer, knows no node, or has a name that is no host name, it
-# stays as it was, one line says why, and the exit status is 1.
+# slurm-file-sd.sh [-p PORT] [-P PARTITION] FILE: writes Slurm's nodes into FILE, as targets for Prometheus'
+# file_sd_configs. Nodes that are powered off to save energy are left out; those that are down stay in, so that they are
+# missed. FILE is replaced in one step, and only if something changed; if Slurm does not answer, knows no node, or has a
+# name that is no host name, it stays as it was, one line says why, and the exit status is 1.
 set -eu
 
 fail() {

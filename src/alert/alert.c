@@ -307,7 +307,7 @@ void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const c
 
 	for (size_t i = 0; i < ZN_LEN(all); i++)
 		if (!strcmp(name, all[i].name))
-			zn_rules_fill(o, all[i].text, alert->value, label_of, alert);
+			zn_fill_text(o, all[i].text, alert->value, label_of, alert);
 }
 
 /* ---- States. ---- */

@@ -451,7 +451,7 @@ static bool calculate_element(enum zn_rule_op op, double a, double b, struct zn_
 	if (op == ZN_OP_DIV && b == 0)
 		return false;
 	e->truth = e->loose = op >= ZN_OP_GT ? (uint8_t)compare_values(op, a, b) : (uint8_t)ZN_YES;
-	e->value = op >= ZN_OP_GT ? a : zn_rules_compute(op, a, b);
+	e->value = op >= ZN_OP_GT ? a : zn_expr_compute(op, a, b);
 	return true;
 }
 

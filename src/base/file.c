@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* file.c: small files, read whole or by lines; the names in a directory; sockets that were left. */
+#include <ctype.h>
 #include <dirent.h> /* struct dirent64 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -76,19 +78,44 @@ void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *
 		close(fd);
 }
 
+bool zn_names_read(struct zn_names *n, int dir)
+{
+	long got = dir < 0 ? -1 : syscall(SYS_getdents64, dir, n->bytes, sizeof(n->bytes));
+
+	n->at = 0;
+	n->have = got > 0 ? (uint32_t)got : 0;
+	return got > 0;
+}
+
+const struct dirent64 *zn_names_take(struct zn_names *n)
+{
+	const struct dirent64 *e = (const void *)(n->bytes + n->at);
+
+	if (n->at >= n->have)
+		return NULL;
+	n->at += e->d_reclen;
+	return e;
+}
+
+const struct dirent64 *zn_names_next(struct zn_names *n, int dir)
+{
+	const struct dirent64 *e = zn_names_take(n);
+
+	return e || !zn_names_read(n, dir) ? e : zn_names_take(n);
+}
+
+uint32_t zn_names_number(const struct dirent64 *e)
+{
+	return isdigit((unsigned char)e->d_name[0]) ? (uint32_t)strtoul(e->d_name, NULL, 10) : 0;
+}
+
 void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), void *to)
 {
-	char buffer[4096] __attribute__((aligned(8))); /* of its own: visit may read another directory */
-	bool go_on = true;
-	ssize_t n;
+	struct zn_names names = {.have = 0}; /* of its own: visit may read another directory */
+	const struct dirent64 *e;
 
-	while (go_on && (n = syscall(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0)
-		for (ssize_t at = 0; at < n && go_on;) {
-			const struct dirent64 *e = (const void *)(buffer + at);
-
-			go_on = visit(to, e);
-			at += e->d_reclen;
-		}
+	while ((e = zn_names_next(&names, dir)) && visit(to, e))
+		;
 }
 
 int zn_file_make_folder(const char *path)

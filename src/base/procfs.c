@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -73,24 +72,21 @@ static void children_read(struct zn_tree *t, const struct zn_tree_process *paren
 /* Some entries of the folder that is read, which it opens if none is. False: that was all of it. */
 static bool folder_read(struct zn_tree *t, const char *path, void (*visit)(struct zn_tree *t, uint32_t number))
 {
-	char buffer[1024] __attribute__((aligned(8)));
-	ssize_t n;
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *e;
 
 	if (!t->reading) {
 		t->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		t->reading = t->fd >= 0;
 	}
-	n = t->reading ? syscall(SYS_getdents64, t->fd, buffer, sizeof(buffer)) : -1;
-	for (ssize_t at = 0; at < n;) {
-		const struct dirent64 *e = (const void *)(buffer + at);
-
-		if (isdigit((unsigned char)e->d_name[0]))
-			visit(t, strtoul(e->d_name, NULL, 10));
-		at += e->d_reclen;
-	}
-	if (n <= 0)
+	if (!zn_names_read(&names, t->reading ? t->fd : -1)) {
 		zn_tree_close(t);
-	return n > 0;
+		return false;
+	}
+	while ((e = zn_names_take(&names)))
+		if (isdigit((unsigned char)e->d_name[0]))
+			visit(t, zn_names_number(e));
+	return true;
 }
 
 static void thread_visit(struct zn_tree *t, uint32_t tid)

@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -217,22 +216,19 @@ static int open_folder(const struct zn_call *c, const char *path)
 /* How many files were left, half written ones included, and the name of the oldest, which the time in it tells. */
 static unsigned count_left(int folder, char oldest[ZN_NAME_BYTES])
 {
-	char buffer[4096] __attribute__((aligned(8)));
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *d;
 	unsigned count = 0;
-	long len;
 
 	lseek(folder, 0, SEEK_SET);
-	while ((len = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
-		for (long at = 0; at < len;) {
-			struct dirent64 *d = (struct dirent64 *)(buffer + at);
-			const char *name = d->d_name + (*d->d_name == '.');
+	while ((d = zn_names_next(&names, folder))) {
+		const char *name = d->d_name + (*d->d_name == '.');
 
-			at += d->d_reclen;
-			if (strncmp(name, ZN_SPOOL_LEFT, strlen(ZN_SPOOL_LEFT)) || strlen(name) >= ZN_NAME_BYTES - 1)
-				continue;
-			if (!count++ || strcmp(name, oldest + (*oldest == '.')) < 0)
-				strcpy(oldest, d->d_name);
-		}
+		if (strncmp(name, ZN_SPOOL_LEFT, strlen(ZN_SPOOL_LEFT)) || strlen(name) >= ZN_NAME_BYTES - 1)
+			continue;
+		if (!count++ || strcmp(name, oldest + (*oldest == '.')) < 0)
+			strcpy(oldest, d->d_name);
+	}
 	return count;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * watch_jobs.c: the jobs on top of the screen of `zernel watch`: the state and the first cause of each with what to do next, the
- * last 15 minutes as one line, and its ranks beside each other.
+ * watch_jobs.c: the jobs on top of the screen of `zernel watch`: the state and the first cause of each with what to do
+ * next, the last 15 minutes as one line, and its ranks beside each other.
  *
  * Limits: the first 64 ranks of a job are compared.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * nvml.c: messages of zernel-gpu, which asks NVIDIA's library on the daemon's behalf: lines of words, the first with the
- * moment (CLOCK_MONOTONIC), then what is of the driver, then each GPU and what is of it. contrib/gpu/README.md has them all.
- * Who writes them is hostile: a message is bounded, so is the number of each thing, and a line that makes no sense is passed
- * over. Figures that the kernel knows itself, those of the PCI device, are not taken.
+ * nvml.c: messages of zernel-gpu, which asks NVIDIA's library on the daemon's behalf: lines of words, the first
+ * with the moment (CLOCK_MONOTONIC), then what is of the driver, then each GPU and what is of it.
+ * contrib/gpu/README.md has them all. Who writes them is hostile: a message is bounded, so is the number of each
+ * thing, and a line that makes no sense is passed over. Figures that the kernel knows itself, those of the PCI
+ * device, are not taken.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * pycode.c: what CPython keeps of a function's lines, and its texts, read from the memory of a process that nobody vouches for.
- * Pure: whatever the bytes are, only those are read, and what comes out is valid UTF-8 without control characters.
+ * pycode.c: what CPython keeps of a function's lines, and its texts, read from the memory of a process that nobody
+ * vouches for. Pure: whatever the bytes are, only those are read, and what comes out is valid UTF-8 without control
+ * characters.
  *
  * The forms are those of CPython's Objects/lnotab_notes.txt (to 3.10) and InternalDocs/code_objects.md (from 3.11 on).
  */

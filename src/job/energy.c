@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * energy.c: an estimate of the energy of jobs. Of what the node's CPUs, their memory and the node as a whole use, a job has
- * its share by CPU time for as long as CPUs were busy, and by the CPUs that it was given for as long as they were idle; of
- * each of its GPUs it has all, or an equal part where several jobs have it.
+ * energy.c: an estimate of the energy of jobs. Of what the node's CPUs, their memory and the node as a whole use, a job
+ * has its share by CPU time for as long as CPUs were busy, and by the CPUs that it was given for as long as they were
+ * idle; of each of its GPUs it has all, or an equal part where several jobs have it.
  *
- * Limits: CPUs of both sockets count alike, and so does each second of CPU time. What a job did before the daemon came is
- * not known.
+ * Limits: CPUs of both sockets count alike, and so does each second of CPU time. What a job did before the daemon came
+ * is not known.
  */
 #include <stdio.h>
 #include <stdlib.h>

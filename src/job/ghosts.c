@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ghosts.c: processes that hold a GPU which is not theirs: their job has ended; they are of no job, and no user of the system's;
- * or their job was given other GPUs. Who has a GPU open is told by probe/holders.c each ten seconds; who has memory on a GPU
- * by the ledger, each tick.
+ * ghosts.c: processes that hold a GPU which is not theirs: their job has ended; they are of no job, and no user of the
+ * system's; or their job was given other GPUs. Who has a GPU open is told by probe/holders.c each ten seconds; who has
+ * memory on a GPU by the ledger, each tick.
  *
- * Limits: on a node where no job was ever seen nobody is a ghost for being of none. What a job was given is what its prolog
- * said (SLURM_JOB_GPUS); instances of MIG are not compared, as Slurm numbers them apart.
+ * Limits: on a node where no job was ever seen nobody is a ghost for being of none. What a job was given is what its
+ * prolog said (SLURM_JOB_GPUS); instances of MIG are not compared, as Slurm numbers them apart.
  */
 #include <string.h>
 

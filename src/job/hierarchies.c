@@ -23,30 +23,24 @@ static bool field_decode(char to[ZN_TEXT_MAX], char *from)
 	return snprintf(to, ZN_TEXT_MAX, "%s", from) < ZN_TEXT_MAX;
 }
 
-/* proc(5): id parent major:minor root point options [optional...] - type source super-options */
 static void mount_read(void *to, char *line)
 {
 	struct zn_hierarchies *all = to;
 	struct zn_hierarchy *m = &all->mount[all->count];
-	char *field[64], *save, *word = strtok_r(line, " ", &save);
-	size_t n = 0, dash = 6;
+	struct zn_mount_line l;
 	struct stat st;
 
-	for (; word && n < ZN_LEN(field); word = strtok_r(NULL, " ", &save))
-		field[n++] = word;
-	while (dash < n && strcmp(field[dash], "-"))
-		dash++;
-	if (dash + 3 >= n || strncmp(field[dash + 1], "cgroup", 6) || all->count == ZN_HIERARCHIES_MAX)
+	if (all->count == ZN_HIERARCHIES_MAX || !zn_mountinfo_read(line, &l) || strncmp(l.type, "cgroup", 6))
 		return;
-	*m = (struct zn_hierarchy){.v2 = strcmp(field[dash + 1], "cgroup2") == 0, .hierarchy = ZN_UNKNOWN};
-	if (!m->v2 && field[dash + 1][6])
+	*m = (struct zn_hierarchy){.v2 = strcmp(l.type, "cgroup2") == 0, .hierarchy = ZN_UNKNOWN};
+	if (!m->v2 && l.type[6])
 		return;
-	if (!field_decode(m->root, field[3]) || !field_decode(m->point, field[4]) ||
-		strlen(field[dash + 3]) >= sizeof(m->options) || stat(m->point, &st))
+	if (!field_decode(m->root, l.root) || !field_decode(m->point, l.point) ||
+		strlen(l.options) >= sizeof(m->options) || stat(m->point, &st))
 		return;
 	if (strcmp(m->root, "/") == 0)
 		m->root[0] = 0;
-	strcpy(m->options, field[dash + 3]);
+	strcpy(m->options, l.options);
 	m->dev = st.st_dev;
 	m->owner = st.st_uid;
 	all->count++;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * usage.c: CPU time and memory of jobs, as their control groups say, of either version. Groups that are there are read in turn;
- * what the kernel had counted when one was removed is in the job's row (bpf/job.bpf.c), so that a job of a moment is whole.
+ * usage.c: CPU time and memory of jobs, as their control groups say, of either version. Groups that are there are read
+ * in turn; what the kernel had counted when one was removed is in the job's row (bpf/job.bpf.c), so that a job of a
+ * moment is whole.
  *
- * Limits: what memory was of which kind is known as of the looks alone, so its highest is that of a look. A limit that is set on
- * groups below the job's own is not seen.
+ * Limits: what memory was of which kind is known as of the looks alone, so its highest is that of a look. A limit that
+ * is set on groups below the job's own is not seen.
  */
 #include <ctype.h>
 #include <stdlib.h>

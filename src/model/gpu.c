@@ -6,7 +6,7 @@
  */
 #include "zernel.h"
 #include <ctype.h>
-#include <dirent.h>
+#include <dirent.h> /* struct dirent64 */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static void gpu_read(struct zn_gpus *g, const char *root, const char *pci)
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s/information", root, pci);
+	snprintf(path, sizeof(path), "%s/%.15s/information", root, pci);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (fd >= 0)
@@ -129,7 +129,7 @@ static void gpu_read(struct zn_gpus *g, const char *root, const char *pci)
 	if (!gpu)
 		return;
 	gpu->vendor = ZN_VENDOR_NVIDIA;
-	strncpy(gpu->pci, pci, sizeof(gpu->pci) - 1);
+	snprintf(gpu->pci, sizeof(gpu->pci), "%.15s", pci);
 	if (info_value(text, "GPU UUID", gpu->uuid, sizeof(gpu->uuid)) && strchr(gpu->uuid, '?'))
 		gpu->uuid[0] = 0; /* as long as nobody has woken the GPU up */
 	if (info_value(text, "Device Minor", number, sizeof(number)))
@@ -248,20 +248,20 @@ static void amd_take(struct zn_gpus *g, int dir, int minor, uint32_t *left)
 /* One entry stays for the unknown GPU. */
 static void amd_list(struct zn_gpus *g, const char *drm)
 {
-	int minor[NODES_MAX];
-	DIR *nodes = opendir(drm);
-	struct dirent *e;
+	int minor[NODES_MAX], nodes = open(drm, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *e;
 	uint32_t left = 0;
 	size_t n = 0;
 
-	while (nodes && n < NODES_MAX && (e = readdir(nodes)))
+	while (n < NODES_MAX && (e = zn_names_next(&names, nodes)))
 		if ((minor[n] = render_minor(e->d_name)) >= 0)
 			n++;
 	qsort(minor, n, sizeof(minor[0]), by_number);
 	for (size_t i = 0; i < n && g->count < ZN_GPUS_MAX - 1; i++)
-		amd_take(g, dirfd(nodes), minor[i], &left);
-	if (nodes)
-		closedir(nodes);
+		amd_take(g, nodes, minor[i], &left);
+	if (nodes >= 0)
+		close(nodes);
 }
 
 /* ---- NVIDIA's, and all ---- */
@@ -276,15 +276,16 @@ static int by_text(const void *a, const void *b)
 static void nvidia_list(struct zn_gpus *g, const char *root)
 {
 	static char name[ZN_GPUS_MAX][PCI_NAME_MAX]; /* in PCI order once sorted, as nvidia-smi counts */
-	DIR *dir = opendir(root);
-	struct dirent *e;
+	int dir = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *e;
 	size_t n = 0;
 
-	while (dir && n < ZN_GPUS_MAX && (e = readdir(dir)))
+	while (n < ZN_GPUS_MAX && (e = zn_names_next(&names, dir)))
 		if (e->d_name[0] != '.' && strlen(e->d_name) < PCI_NAME_MAX)
-			strcpy(name[n++], e->d_name);
-	if (dir)
-		closedir(dir);
+			memcpy(name[n++], e->d_name, strlen(e->d_name) + 1);
+	if (dir >= 0)
+		close(dir);
 	qsort(name, n, PCI_NAME_MAX, by_text);
 	for (size_t i = 0; i < n; i++)
 		gpu_read(g, root, name[i]);

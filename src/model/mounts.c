@@ -19,56 +19,7 @@
 #define REST      50                 /* times as long as a walk took that was more than a slice, before the next one */
 #define IDLE_NS   (60 * ZN_NS_PER_S) /* an entry that no series needs any more */
 
-/* ---- One line: id parent major:minor root point options [optional...] - type source super-options (proc(5)) ---- */
-
-struct line {
-	uint32_t dev;
-	char *root, *point, *fstype;
-};
-
-/* The next field, with its NUL in place of the space; NULL at the end. */
-static char *next_field(char **at)
-{
-	char *begin = *at, *end;
-
-	if (!begin)
-		return NULL;
-	end = strchr(begin, ' ');
-	if (end)
-		*end++ = 0;
-	*at = end;
-	return begin;
-}
-
-static bool device_read(const char *text, uint32_t *dev)
-{
-	char *colon, *end;
-	unsigned long major = strtoul(text, &colon, 10), minor;
-
-	if (colon == text || *colon != ':' || major >= 1 << 12)
-		return false;
-	minor = strtoul(colon + 1, &end, 10);
-	*dev = (uint32_t)(major << 20 | minor);
-	return end > colon + 1 && !*end && minor < 1 << 20;
-}
-
-/* Cuts the line up. False: it is none. */
-static bool line_read(char *text, struct line *l)
-{
-	char *at = text, *word;
-
-	next_field(&at); /* its id */
-	next_field(&at); /* its parent's */
-	word = next_field(&at);
-	l->root = next_field(&at);
-	l->point = next_field(&at);
-	if (!word || !l->root || !l->point || l->root[0] != '/' || l->point[0] != '/' || !device_read(word, &l->dev))
-		return false;
-	while ((word = next_field(&at)) && strcmp(word, "-"))
-		;
-	l->fstype = word ? next_field(&at) : NULL;
-	return l->fstype && l->fstype[0];
-}
+/* ---- What is shown of a line. ---- */
 
 static uint32_t hash_of(const char *text)
 {
@@ -207,14 +158,14 @@ static void ask_next(struct zn_mount *e)
 }
 
 /* The shortest mount point whose root is the root of the file system; of no such, the shortest. */
-static void consider_line(struct zn_mount *e, struct line *l)
+static void consider_line(struct zn_mount *e, struct zn_mount_line *l)
 {
 	char point[ZN_MOUNT_BYTES], fstype[ZN_FSTYPE_BYTES];
 	bool rooted = !strcmp(l->root, "/");
 
 	point_show(point, l->point);
-	zn_str_unescape(l->fstype);
-	show_point(fstype, sizeof(fstype), l->fstype);
+	zn_str_unescape(l->type);
+	show_point(fstype, sizeof(fstype), l->type);
 	if (rooted == e->rooted && !strcmp(point, e->point) && !strcmp(fstype, e->fstype))
 		e->there = true;
 	if (e->best_point[0] &&
@@ -238,10 +189,10 @@ static bool is_alive(const struct zn_mounts *m, uint32_t tgid)
 
 static void line_take(struct zn_mounts *m, char *text)
 {
-	struct line l;
+	struct zn_mount_line l;
 	struct zn_mount *e;
 
-	if (!line_read(text, &l))
+	if (!zn_mountinfo_read(text, &l))
 		return;
 	e = find_mount(m, l.dev);
 	if (e && !e->fixed && (!m->tgid || e->ask[0] == m->tgid || e->state == ZN_MOUNT_UNKNOWN))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * oom.c: the last processes of each job that the kernel killed for want of memory, and those of none, as the kernel's events
- * (bpf/job.bpf.c) told of them. What is kept of a job is its own, so nobody's kills push out those of others.
+ * oom.c: the last processes of each job that the kernel killed for want of memory, and those of none, as the kernel's
+ * events (bpf/job.bpf.c) told of them. What is kept of a job is its own, so nobody's kills push out those of others.
  *
  * Limits: names of programs are theirs to choose.
  */

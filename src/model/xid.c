@@ -5,8 +5,8 @@
  *   amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!
  * Counted are records of the kernel itself: what is written to /dev/kmsg never has its facility, 0, whoever wrote it
  * (devkmsg_write() in kernel/printk/printk.c). The log is read at each tick, as that is when alerts are evaluated: so a
- * kernel that says much wakes nobody. Only what is said after the start counts. All text is hostile; one record is at most
- * CONSOLE_EXT_LOG_MAX (8192) bytes, and what comes in other pieces, from a pipe, is put together.
+ * kernel that says much wakes nobody. Only what is said after the start counts. All text is hostile; one record is at
+ * most CONSOLE_EXT_LOG_MAX (8192) bytes, and what comes in other pieces, from a pipe, is put together.
  */
 #include <errno.h>
 #include <fcntl.h>

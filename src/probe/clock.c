@@ -7,8 +7,9 @@
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
-#include <dirent.h>
+#include <dirent.h> /* struct dirent64 */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,21 +45,22 @@ static int thread_open(int program, pid_t tid)
 /* All are listed before the first has a clock: what it makes from then on has one already. */
 static uint32_t list_threads(uint32_t pid, pid_t tid[ZN_CLOCK_THREADS])
 {
-	char path[32];
-	struct dirent *entry;
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *entry;
 	uint32_t count = 0;
-	DIR *tasks;
+	char path[32];
+	int tasks;
 
 	snprintf(path, sizeof(path), "/proc/%u/task", pid);
-	tasks = opendir(path);
-	while (tasks && count < ZN_CLOCK_THREADS && (entry = readdir(tasks))) {
-		long number = strtol(entry->d_name, NULL, 10);
+	tasks = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (count < ZN_CLOCK_THREADS && (entry = zn_names_next(&names, tasks))) {
+		uint32_t number = zn_names_number(entry);
 
-		if (number > 0)
+		if (number)
 			tid[count++] = (pid_t)number;
 	}
-	if (tasks)
-		closedir(tasks);
+	if (tasks >= 0)
+		close(tasks);
 	return count;
 }
 

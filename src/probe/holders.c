@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * holders.c: which processes have a device of a GPU open, by the open files of all processes of users, and which job each is
- * of. It runs on the finder's thread, in slices, and reads nothing while the node has no driver of GPUs.
+ * holders.c: which processes have a device of a GPU open, by the open files of all processes of users, and which job
+ * each is of. It runs on the finder's thread, in slices, and reads nothing while the node has no driver of GPUs.
  *
- * Limits: of root's processes those of jobs alone are looked at: the others are the node's own. A user who has most holders
- * leaves as much room as he takes, so others are in the table too.
+ * Limits: of root's processes those of jobs alone are looked at: the others are the node's own. A user who has most
+ * holders leaves as much room as he takes, so others are in the table too.
  */
 #include <bpf/bpf.h>
 #include <ctype.h>
@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -96,23 +95,14 @@ static void end_sweep(struct zn_holders *h)
 /* False: that was all. */
 static bool sweep_step(struct zn_holders *h)
 {
-	ssize_t n;
+	const struct dirent64 *e = zn_names_next(&h->names, h->dir);
+	uint32_t pid = e ? zn_names_number(e) : 0;
 
-	if (h->at >= h->have) {
-		n = h->dir >= 0 ? syscall(SYS_getdents64, h->dir, h->names, sizeof(h->names)) : -1;
-		h->at = 0;
-		h->have = n > 0 ? (size_t)n : 0;
-	}
-	if (h->at < h->have) {
-		const struct dirent64 *e = (const void *)(h->names + h->at);
-
-		h->at += e->d_reclen;
-		if (isdigit((unsigned char)e->d_name[0]))
-			look_at_process(h, (uint32_t)strtoul(e->d_name, NULL, 10));
-		return true;
-	}
-	end_sweep(h);
-	return false;
+	if (pid)
+		look_at_process(h, pid);
+	if (!e)
+		end_sweep(h);
+	return e != NULL;
 }
 
 /* The number of DRM is looked for on each node, whether it has a device or not. */
@@ -133,7 +123,7 @@ void zn_holders_run(struct zn_holders *h, uint64_t until_ns)
 	if (!h->sweeping && has_driver(h) && now_ns - h->swept_ns >= SWEEP_NS) {
 		h->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		h->sweeping = true;
-		h->at = h->have = 0;
+		h->names.at = h->names.have = 0;
 		h->swept_ns = now_ns;
 		h->found.count = 0;
 	}

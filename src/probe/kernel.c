@@ -20,8 +20,8 @@ enum how {
 	PROBE,
 	RETURN /* kprobes */
 };
-#define NEEDED 1 /* attached only while some process is hooked; for tracepoints alone */
-#define OR     2 /* in place of the one before it, where that cannot be loaded; such places are the last of their method */
+#define NEEDED 1  /* attached only while some process is hooked; for tracepoints alone */
+#define OR     2  /* in place of the one before it, where that cannot be loaded; the last of their method */
 #define CORE   8  /* without it the method is worth nothing; such rows are the first of their method */
 #define ALSO   4  /* goes with any method: alone it makes none */
 #define SERVES 16 /* attached only while a server is watched; with NEEDED */

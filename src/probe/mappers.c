@@ -125,49 +125,38 @@ struct gathered {
 	uint32_t fuse[FUSES_MAX], fuses;
 };
 
-/* One line of mountinfo: "36 35 98:0 /root /point options ... - fuse.kind source rw,user_id=0,...". The kind and
- * the source are the user's words. True: root mounted it. */
-static bool is_roots_line(const char *line)
-{
-	const char *type = strstr(line, " - "), *source = type ? strchr(type + 3, ' ') : NULL;
-	const char *option = source ? strchr(source + 1, ' ') : NULL;
+struct looked_for {
+	uint32_t dev;
+	bool roots; /* root mounted it */
+};
 
-	if (!option || strncmp(type + 3, "fuse", 4))
-		return false;
-	for (; option; option = strchr(option + 1, ','))
-		if (strncmp(option + 1, "user_id=", 8) == 0)
-			return isdigit((unsigned char)option[9]) && strtoul(option + 9, NULL, 10) == 0;
-	return false;
+/* The type of a FUSE mount is its user's words behind "fuse", and the kernel says in the options who mounted it. */
+static void mount_look(void *to, char *line)
+{
+	struct looked_for *f = to;
+	struct zn_mount_line l;
+
+	if (f->roots || !zn_mountinfo_read(line, &l) || l.dev != f->dev || strncmp(l.type, "fuse", 4))
+		return;
+	for (const char *option = l.options; option; option = strchr(option, ',')) {
+		option += *option == ',';
+		if (strncmp(option, "user_id=", 8))
+			continue;
+		f->roots = isdigit((unsigned char)option[8]) && strtoul(option + 8, NULL, 10) == 0;
+		return;
+	}
 }
 
-/* A mount that is in no list of its process, as it was detached, counts as a user's; so does a mount whose line is
- * cut. */
+/* A mount that is in no list of its process, as it was detached, counts as a user's; so does a mount whose line is too
+ * long. */
 static bool is_roots_fuse(uint32_t tgid, uint32_t dev)
 {
-	static char text[64 * 1024];
-	char path[40], id[32], *line, *end;
-	bool roots = false;
-	size_t have = 0;
-	ssize_t n;
-	int fd;
+	struct looked_for f = {.dev = dev};
+	char path[40];
 
 	snprintf(path, sizeof(path), "/proc/%u/mountinfo", tgid);
-	snprintf(id, sizeof(id), " %u:%u ", dev >> 20, dev & 0xfffff);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	while (fd >= 0 && !roots && (n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
-		text[have += n] = 0;
-		for (line = text; (end = strchr(line, '\n')); line = end + 1) {
-			char *at = strstr(line, id);
-
-			*end = 0;
-			roots |= at && at - line < 24 && is_roots_line(line); /* two numbers stand before it */
-		}
-		have = text + have - line;
-		memmove(text, line, have);
-	}
-	if (fd >= 0)
-		close(fd);
-	return roots;
+	zn_file_lines(path, mount_look, &f);
+	return f.roots;
 }
 
 static void end_process(struct gathered *g)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * python.c: finds CPython in a process, and reads what its functions are called. Where things lie is a row for each version from
- * 3.8 on; a version without a row, or an interpreter that is not what its row says, is told by name and never guessed at.
+ * python.c: finds CPython in a process, and reads what its functions are called. Where things lie is a row for each
+ * version from 3.8 on; a version without a row, or an interpreter that is not what its row says, is told by name and
+ * never guessed at.
  *
- * The process may change while it is read, and may be hostile: each chain has an end, each size a limit, and what was found is
- * checked by what it must lead to: code objects that are code objects, a second thread that confirms the first.
+ * The process may change while it is read, and may be hostile: each chain has an end, each size a limit, and what was
+ * found is checked by what it must lead to: code objects that are code objects, a second thread that confirms the
+ * first.
  */
 #include "zernel.h"
 #include <errno.h>

@@ -11,7 +11,6 @@
 #include <dirent.h> /* struct dirent64 */
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- how much of a core ---- */
@@ -226,37 +225,32 @@ void zn_sweep_begin(struct zn_sweep *s, const char *proc_root)
 	s->proc_root = proc_root;
 	s->newest = newest_pid(proc_root);
 	s->running = s->young = true;
-	s->have = s->at = 0;
+	s->names.at = s->names.have = 0;
 }
 
 /* More names of /proc. False: there are none left. */
 static bool names_read(struct zn_sweep *s)
 {
-	ssize_t n;
-
 	if (!s->reading) {
 		s->dir = open(s->proc_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		s->reading = s->dir >= 0;
 	}
-	n = s->reading ? syscall(SYS_getdents64, s->dir, s->names, sizeof(s->names)) : -1;
-	s->at = 0;
-	s->have = n > 0 ? (size_t)n : 0;
-	if (n <= 0 && s->reading) {
+	if (zn_names_read(&s->names, s->reading ? s->dir : -1))
+		return true;
+	if (s->reading)
 		close(s->dir);
-		s->reading = false;
-	}
-	return n > 0;
+	s->reading = false;
+	return false;
 }
 
 /* The next process of this half of the sweep whose maps can be read. False: no more of them among the names at hand. */
 static bool process_next(struct zn_sweep *s)
 {
-	while (s->at < s->have) {
-		const struct dirent64 *e = (const void *)(s->names + s->at);
-		bool is_process = isdigit((unsigned char)e->d_name[0]);
-		uint32_t pid = is_process ? strtoul(e->d_name, NULL, 10) : 0;
+	const struct dirent64 *e;
 
-		s->at += e->d_reclen;
+	while ((e = zn_names_take(&s->names))) {
+		uint32_t pid = zn_names_number(e);
+
 		if (pid && is_young(s, pid) == s->young && zn_maps_open(&s->maps, s->proc_root, pid))
 			return true;
 	}

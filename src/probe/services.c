@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * services.c: which processes serve together with those that use a GPU. A front end listens and calls no GPU; the engine calls
- * one and listens on nothing. They belong together if one is the other, if both are of one job, if one started the other,
- * if they have one session or one container (a namespace of process ids), or if a Unix socket joins them and they have one owner.
+ * services.c: which processes serve together with those that use a GPU. A front end listens and calls no GPU; the
+ * engine calls one and listens on nothing. They belong together if one is the other, if both are of one job, if one
+ * started the other, if they have one session or one container (a namespace of process ids), or if a Unix socket joins
+ * them and they have one owner.
  *
- * All processes are looked at when a process is tracked for the first time, and every few seconds, as a Unix socket tells
- * nothing when it begins to listen; one that listens on a port of TCP is told of, and looked at by itself. Runs on the finder's
- * thread: /proc is users'.
+ * All processes are looked at when a process is tracked for the first time, and every few seconds, as a Unix socket
+ * tells nothing when it begins to listen; one that listens on a port of TCP is told of, and looked at by itself. Runs
+ * on the finder's thread: /proc is users'.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SWEEP_NS      (5 * ZN_NS_PER_S) /* between looks at all processes */
@@ -370,25 +370,23 @@ static const struct zn_service_socket *socket_of_file(const struct zn_services *
 /* Whether a process listens; on which port, if it is one of TCP. */
 static bool process_listens(const struct zn_services *s, uint32_t pid, uint32_t *port)
 {
-	char path[64], names[2048] __attribute__((aligned(8)));
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *e;
 	bool listens = false;
 	uint32_t files = 0;
-	ssize_t n;
+	char path[64];
 	int dir;
 
 	*port = 0;
 	snprintf(path, sizeof(path), "/proc/%u/fd", pid);
 	dir = s->socket_count ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	while (dir >= 0 && !*port && files < FILES_MAX && (n = syscall(SYS_getdents64, dir, names, sizeof(names))) > 0)
-		for (ssize_t at = 0; at < n && !*port; files++) {
-			const struct dirent64 *e = (const void *)(names + at);
-			const struct zn_service_socket *found =
-				isdigit((unsigned char)e->d_name[0]) ? socket_of_file(s, dir, e->d_name) : NULL;
+	while (!*port && files++ < FILES_MAX && (e = zn_names_next(&names, dir))) {
+		const struct zn_service_socket *found =
+			isdigit((unsigned char)e->d_name[0]) ? socket_of_file(s, dir, e->d_name) : NULL;
 
-			listens |= found != NULL;
-			*port = found ? found->port : 0;
-			at += e->d_reclen;
-		}
+		listens |= found != NULL;
+		*port = found ? found->port : 0;
+	}
 	if (dir >= 0)
 		close(dir);
 	return listens;
@@ -466,23 +464,14 @@ static void process_look(struct zn_services *s, uint32_t pid)
 /* Some names of /proc. False: that was all. */
 static bool sweep_step(struct zn_services *s)
 {
-	ssize_t n;
+	const struct dirent64 *e = zn_names_next(&s->names, s->dir);
+	uint32_t pid = e ? zn_names_number(e) : 0;
 
-	if (s->at >= s->have) {
-		n = s->dir >= 0 ? syscall(SYS_getdents64, s->dir, s->names, sizeof(s->names)) : -1;
-		s->at = 0;
-		s->have = n > 0 ? (size_t)n : 0;
-	}
-	if (s->at < s->have) {
-		const struct dirent64 *e = (const void *)(s->names + s->at);
-
-		s->at += e->d_reclen;
-		if (isdigit((unsigned char)e->d_name[0]))
-			process_look(s, (uint32_t)strtoul(e->d_name, NULL, 10));
-		return true;
-	}
-	zn_services_close(s);
-	return false;
+	if (pid)
+		process_look(s, pid);
+	if (!e)
+		zn_services_close(s);
+	return e != NULL;
 }
 
 static void sweep_begin(struct zn_services *s, uint64_t now_ns)
@@ -491,7 +480,7 @@ static void sweep_begin(struct zn_services *s, uint64_t now_ns)
 	s->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	s->sweeping = true;
 	s->again = false;
-	s->at = s->have = 0;
+	s->names.at = s->names.have = 0;
 	s->swept_ns = now_ns;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * companion.c: hears what zernel-gpu says, in the process that reads /sys: a socket beside the control socket on which
- * messages come and nothing is ever answered. Anybody may connect, but root and the owner of a folder that only root can
- * make are heard alone, by the credentials that the kernel took (SO_PEERCRED). One is heard at a time; who has said nothing
- * for 5 s makes way for the next. All of it is looked at once a second, so that connections of others wake nobody.
+ * companion.c: hears what zernel-gpu says, in the process that reads /sys: a socket beside the control socket on
+ * which messages come and nothing is ever answered. Anybody may connect, but root and the owner of a folder that
+ * only root can make are heard alone, by the credentials that the kernel took (SO_PEERCRED). One is heard at a
+ * time; who has said nothing for 5 s makes way for the next. All of it is looked at once a second, so that
+ * connections of others wake nobody.
  */
 #include <errno.h>
 #include <fcntl.h>

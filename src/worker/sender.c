@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, to a dcgm-exporter
- * (scrape.c), and on this node to NCCL's RAS service (inquiry.c). The daemon itself can make none after its start, and nothing there waits
- * for a network. What the sender may do is little: it is nobody, has no capability, a short list of system calls,
- * sockets of IPv4 and IPv6 alone, and of the files, where the kernel has Landlock, those beside /etc/hosts and
- * /etc/resolv.conf to read.
+ * sender.c: a process of its own that makes connections: to Alertmanagers, a webhook, an OTLP receiver, to a
+ * dcgm-exporter (scrape.c), and on this node to NCCL's RAS service (inquiry.c). The daemon itself can make none after
+ * its start, and nothing there waits for a network. What the sender may do is little: it is nobody, has no capability,
+ * a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has Landlock, those
+ * beside /etc/hosts and /etc/resolv.conf to read.
  *
  * A delivery is handed over as a message (worker.c). What came of it is told in memory that both see.
  */

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sysfs.c: what a tree like /sys says of GPUs and of energy. Of the PCI device of each GPU: its link, its errors, its NUMA
- * node, whether it sleeps. Of AMD's and Intel's by DRM and hwmon: use, memory, power, temperatures, clocks. Energy of the
- * node by RAPL, by Cray's counters, and by meters of power.
+ * sysfs.c: what a tree like /sys says of GPUs and of energy. Of the PCI device of each GPU: its link, its errors, its
+ * NUMA node, whether it sleeps. Of AMD's and Intel's by DRM and hwmon: use, memory, power, temperatures, clocks. Energy
+ * of the node by RAPL, by Cray's counters, and by meters of power.
  *
- * A GPU that sleeps is not asked what would wake it. Text of drivers is bounded, and a figure that makes no sense is absent.
+ * A GPU that sleeps is not asked what would wake it. Text of drivers is bounded, and a figure that makes no sense is
+ * absent.
  *
- * Limits: i915 and xe do not say there how busy a GPU is. Where there is no counter of energy, as with amdgpu and meters of
- * power, it is power summed up over the looks.
+ * Limits: i915 and xe do not say there how busy a GPU is. Where there is no counter of energy, as with amdgpu and
+ * meters of power, it is power summed up over the looks.
  */
 #include <ctype.h>
 #include <dirent.h> /* struct dirent64 */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -89,39 +89,15 @@ static int open_folder(int below, const char *path)
 /* The names in a folder, in turn, by the bare system call: that of the C library takes memory. */
 struct names {
 	int fd;
-	long len, at;
 	unsigned left;
-	_Alignas(struct dirent64) char entries[4096];
+	struct zn_names at_hand;
 };
 
 static void begin_names(struct names *n, int below, const char *path)
 {
 	n->fd = open_folder(below, path);
-	n->len = n->at = 0;
+	n->at_hand.at = n->at_hand.have = 0;
 	n->left = FILES_MAX;
-}
-
-/* NULL: there is no more, and the folder is closed. */
-static const char *next_name(struct names *n)
-{
-	const struct dirent64 *e;
-
-	while (n->fd >= 0) {
-		if (n->at >= n->len) {
-			n->len = syscall(SYS_getdents64, n->fd, n->entries, sizeof(n->entries));
-			n->at = 0;
-		}
-		if (n->len <= 0 || !n->left--)
-			break;
-		e = (const struct dirent64 *)(n->entries + n->at);
-		n->at += e->d_reclen;
-		if (e->d_name[0] != '.')
-			return e->d_name;
-	}
-	if (n->fd >= 0)
-		close(n->fd);
-	n->fd = -1;
-	return NULL;
 }
 
 static void end_names(struct names *n)
@@ -129,6 +105,20 @@ static void end_names(struct names *n)
 	if (n->fd >= 0)
 		close(n->fd);
 	n->fd = -1;
+}
+
+/* NULL: there is no more, and the folder is closed. */
+static const char *next_name(struct names *n)
+{
+	const struct dirent64 *e;
+
+	while (n->left && (e = zn_names_next(&n->at_hand, n->fd))) {
+		n->left--;
+		if (e->d_name[0] != '.')
+			return e->d_name;
+	}
+	end_names(n);
+	return NULL;
 }
 
 /* ---- which GPUs there are ---- */

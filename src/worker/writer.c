@@ -11,7 +11,7 @@
  * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each writer
  * has a temporary name of its own instead, on whatever node it runs, and several of them share a folder.
  */
-#include <dirent.h>
+#include <dirent.h> /* struct dirent64 */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -234,15 +234,13 @@ static void sweep_folder(int folder)
 	uint64_t end_ns = zn_now_ns() + SWEEP_MS * ZN_NS_PER_MS;
 	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	time_t now = (time_t)(zn_wall_ms() / 1000);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *e;
 
-	while (dir && zn_now_ns() < end_ns && (e = readdir(dir)))
+	while (zn_now_ns() < end_ns && (e = zn_names_next(&names, fd)))
 		if (is_left(folder, e->d_name, now))
 			unlinkat(folder, e->d_name, 0);
-	if (dir)
-		closedir(dir);
-	else if (fd >= 0)
+	if (fd >= 0)
 		close(fd);
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Who may ask: tokens and their change while the daemon runs, names of the node, Unix sockets, and what `zernel` says."""
+"""Who may ask: tokens and their change while the daemon runs, names of the node, Unix sockets, and what `zernel`
+says."""
 import os
 import signal
 import socket
@@ -58,7 +59,8 @@ def hang_up(daemon, *words):
     """Sends SIGHUP and waits for the line that answers it."""
     before = len(daemon.lines())
     daemon.process.send_signal(signal.SIGHUP)
-    line = wait_until(lambda: next((s for s in daemon.lines()[before:] if "SIGHUP: " in s), None), "an answer to SIGHUP")
+    line = wait_until(lambda: next((s for s in daemon.lines()[before:] if "SIGHUP: " in s), None),
+        "an answer to SIGHUP")
     check(all(w in line for w in words), f"{line!r} has {words}")
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""For how long a job has its GPU at work. Real processes; the GPU's waits are those of the stand-in library, which sleeps."""
+"""For how long a job has its GPU at work. Real processes; the GPU's waits are those of the stand-in library, which
+sleeps."""
 import time
 
 from claims import job, live

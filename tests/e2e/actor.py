@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs statements that a test sends, one JSON string a line, and answers each with a line {"answer": ...} or
-{"error": ...}; the first line says that it is there. The statements may use the names of this file; what they assign stays.
+{"error": ...}; the first line says that it is there. The statements may use the names of this file; what they assign
+stays.
 """
 import ctypes
 import json

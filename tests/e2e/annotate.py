@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""zernel annotate: what programs say of themselves, by the verb and by the lines of Python that docs/WHY.md has; of whom a user may
-speak; containers; and bytes that are no labels. Real processes, users, control groups and namespaces."""
+"""zernel annotate: what programs say of themselves, by the verb and by the lines of Python that docs/WHY.md has; of
+whom a user may speak; containers; and bytes that are no labels. Real processes, users, control groups and
+namespaces."""
 import os
 import re
 import shutil
@@ -32,7 +33,8 @@ def program():
 
 def annotate(*arguments, user=None, before=()):
     drop = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
-    return subprocess.run([*drop, *before, program(), "annotate", *arguments, "--control", place("run/control.sock")], text=True,
+    return subprocess.run([*drop, *before, program(), "annotate", *arguments, "--control", place("run/control.sock")],
+                          text=True,
                           capture_output=True, timeout=60)
 
 
@@ -67,7 +69,8 @@ def a_training_says_where_it_is():
 import subprocess
 answer = subprocess.run([{ZERNEL!r}, "annotate", "epoch=3", "phase=train", "--control", {place("run/control.sock")!r}]).returncode"""),
           0, "zernel annotate, called by the training")
-    wait_until(lambda: labels(daemon, "4711") == [("epoch", "3", actor.pid), ("phase", "train", actor.pid)], "its labels")
+    wait_until(lambda: labels(daemon, "4711") == [("epoch", "3", actor.pid), ("phase", "train", actor.pid)],
+        "its labels")
     actor.do(snippet())
     equal(actor.do("answer = annotate(step=1200, phase='evaluation')"), "ok\n", "the answer to Python")
     equal(actor.do("answer = annotate(step='a,b')"), 'error: a label is KEY=VALUE, not: "b"\n', "the answer to a comma")
@@ -76,17 +79,23 @@ answer = subprocess.run([{ZERNEL!r}, "annotate", "epoch=3", "phase=train", "--co
     equal(labels(daemon, "4711", "label_changes"), [("epoch", "3", actor.pid), ("phase", "train", actor.pid),
           ("step", "1200", actor.pid), ("phase", "evaluation", actor.pid)], "changes")
     shown = daemon.json("/json")["why"][0]
-    check([label["value"] for label in shown["labels"]] == ["3", "evaluation", "1200"] and "label_changes" not in shown, shown)
-    text = subprocess.run([ZERNEL, "why", f"http://127.0.0.1:{daemon.port}"], text=True, capture_output=True, timeout=60).stdout
+    check([label["value"] for label in shown["labels"]] == ["3", "evaluation", "1200"]
+        and "label_changes" not in shown, shown)
+    text = subprocess.run([ZERNEL, "why", f"http://127.0.0.1:{daemon.port}"], text=True, capture_output=True,
+        timeout=60).stdout
     check("  says of itself: epoch=3 phase=evaluation step=1200\n" in text, text)
     actor.end()
     daemon.gone(actor.pid)
     said("--id", "4711", "phase=", "note=after its process")
     job("end", "4711")
-    report = wait_until(lambda: os.path.exists(place("reports/4711.json")) and parse_json(open(place("reports/4711.json")).read()), "the report")
-    equal([(c["key"], c["value"]) for c in report["labels"]], [("epoch", "3"), ("step", "1200"), ("note", "after its process")], "its labels")
-    equal([c["value"] for c in report["label_changes"]], ["3", "train", "1200", "evaluation", "", "after its process"], "its changes")
-    check(re.search(r"What the job said of itself .*\n  after .* epoch=3 \(process [0-9]+\)\n", job("report", "4711")), job("report", "4711"))
+    report = wait_until(lambda: os.path.exists(place("reports/4711.json"))
+        and parse_json(open(place("reports/4711.json")).read()), "the report")
+    equal([(c["key"], c["value"]) for c in report["labels"]],
+        [("epoch", "3"), ("step", "1200"), ("note", "after its process")], "its labels")
+    equal([c["value"] for c in report["label_changes"]], ["3", "train", "1200", "evaluation", "", "after its process"],
+        "its changes")
+    check(re.search(r"What the job said of itself .*\n  after .* epoch=3 \(process [0-9]+\)\n", job("report", "4711")),
+        job("report", "4711"))
     equal(daemon.metrics().lost(), {}, "losses")
 
 
@@ -124,8 +133,10 @@ def of_whom_a_user_may_speak():
         said(*arguments)
     said("--id", "4712", "--pid", str(his.pid), "by=owner", user=STRANGER)
     job("end", "4712")
-    report = wait_until(lambda: os.path.exists(place("reports/4712.json")) and parse_json(open(place("reports/4712.json")).read()), "the report")
-    equal([(c["key"], c["value"], c["pid"]) for c in report["label_changes"]], [("by", "root", his.pid), ("by", "owner", his.pid)], "its changes")
+    report = wait_until(lambda: os.path.exists(place("reports/4712.json"))
+        and parse_json(open(place("reports/4712.json")).read()), "the report")
+    equal([(c["key"], c["value"], c["pid"]) for c in report["label_changes"]],
+        [("by", "root", his.pid), ("by", "owner", his.pid)], "its changes")
     refused("no job 4712 of this user runs here", "--id", "4712", "late=1", user=STRANGER)
     ours.kill()
     his.kill()
@@ -145,7 +156,8 @@ def a_control_group_makes_nobody_anothers():
     job("end", "94711")
     job("start", "94711", "restart=1", f"uid={STRANGER}")
     said("--pid", str(his.pid), "whose=his", user=STRANGER)
-    equal([c["value"] for c in parse_json(job("report", "94711", "--restart", "1", "--json"))["labels"]], ["his"], "his job")
+    equal([c["value"] for c in parse_json(job("report", "94711", "--restart", "1", "--json"))["labels"]], ["his"],
+        "his job")
     his.kill()
 
 
@@ -171,7 +183,8 @@ def ask(message):
 
 @test
 def every_byte():
-    """As a value, as a key, and where a message has its own bytes: one line says what is wrong, or the very byte comes out again."""
+    """As a value, as a key, and where a message has its own bytes: one line says what is wrong, or the very byte comes
+    out again."""
     daemon = Daemon("--simulate", "--control", place("run/control.sock"), "--report-dir", place("reports"))
     job("start", "94711", "uid=0")
     head = b"zernel 1 annotate\nid=94711\nlabels="
@@ -180,7 +193,8 @@ def every_byte():
         fine = b" " <= byte <= b"~" and byte != b","
         answer = ask(head + b"v=<" + byte + b">\n")
         equal(answer == b"ok\n", fine, f"{byte}: {answer}")
-        check(fine or (answer.startswith(b"error: ") and answer.count(b"\n") == 1 and all(b" " <= bytes([c]) <= b"~" for c in answer[:-1])), answer)
+        check(fine or (answer.startswith(b"error: ") and answer.count(b"\n") == 1
+            and all(b" " <= bytes([c]) <= b"~" for c in answer[:-1])), answer)
         if fine:
             shown, = [c for c in parse_json(job("report", "94711", "--json"))["labels"] if c["key"] == "v"]
             equal(shown["value"], f"<{byte.decode()}>", "what is shown")
@@ -191,7 +205,8 @@ def every_byte():
         ask(b"zernel 1 annotate\n" + byte + b"=" + byte + b"\nlabels=a" + byte)
     equal(ask(b"zernel 1 annotate\nid=94711\n"), b"error: no labels\n", "no labels")
     equal(ask(b"zernel 1 annotate\nlabels=a=1\nlabels=b=1\n"), b"error: labels: it is there twice\n", "twice")
-    equal(ask(head + b"a=" + b"x" * 250 + b"\n"), b'error: the value of a label is longer than 63 bytes: "a"\n', "a long value")
+    equal(ask(head + b"a=" + b"x" * 250 + b"\n"), b'error: the value of a label is longer than 63 bytes: "a"\n',
+        "a long value")
     equal(ask(head + b"a=" + b"x" * 255 + b"\n"), b"error: labels: longer than 256 bytes\n", "a long line")
     equal(daemon.metrics().lost(), {}, "losses")
 
@@ -199,13 +214,18 @@ def every_byte():
 @test
 def wrong_arguments():
     Daemon("--simulate", "--control", place("run/control.sock"), "--report-dir", "none")
-    for why, arguments in (("a label must follow", []), ("no KEY=VALUE: 'step'", ["step"]), ("unknown option '--step'", ["--step", "1"]),
-                           ("a label has no comma: 'a=1,b=2'", ["a=1,b=2"]), ("a value must follow '--pid'", ["a=1", "--pid"]),
-                           ("pid must be a number", ["--pid", "x", "a=1"]), ("a second value of 'pid'", ["--pid=1", "--pid=2", "a=1"]),
-                           ("longer than 256 bytes", [f"k{i}=" + "x" * 60 for i in range(5)]), ("a byte that is not printable ASCII", ["a=\u00e4"]),
+    for why, arguments in (("a label must follow", []), ("no KEY=VALUE: 'step'", ["step"]),
+                           ("unknown option '--step'", ["--step", "1"]),
+                           ("a label has no comma: 'a=1,b=2'", ["a=1,b=2"]),
+                           ("a value must follow '--pid'", ["a=1", "--pid"]),
+                           ("pid must be a number", ["--pid", "x", "a=1"]),
+                           ("a second value of 'pid'", ["--pid=1", "--pid=2", "a=1"]),
+                           ("longer than 256 bytes", [f"k{i}=" + "x" * 60 for i in range(5)]),
+                           ("a byte that is not printable ASCII", ["a=\u00e4"]),
                            ("id must be", ["--id", "1_2", "a=1"])):
         before = arguments.index("--pid") + 1 if arguments[-1:] == ["--pid"] else None
-        done = subprocess.run([program(), "annotate", *arguments, *([] if before else ["--control", place("run/control.sock")])],
+        done = subprocess.run([program(), "annotate", *arguments,
+            *([] if before else ["--control", place("run/control.sock")])],
                               text=True, capture_output=True, timeout=60)
         equal((done.returncode, done.stderr.count("\n")), (2, 1), f"{arguments}: {done.stderr}")
         check(why in done.stderr, f"{arguments}: {done.stderr}")

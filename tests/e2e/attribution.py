@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the engine of a service does, divided among its requests: all shares add up, and those of a request that was alone are
-exactly what the engine did for it. The engine says itself what it has done."""
+"""What the engine of a service does, divided among its requests: all shares add up, and those of a request that was
+alone are exactly what the engine did for it. The engine says itself what it has done."""
 import json
 import os
 import sys
@@ -41,7 +41,8 @@ def start(daemon):
 
 
 def ended(daemon, pid, count):
-    return wait_until(lambda: (s := serving(daemon, pid))["serving"]["requests"] == count and s, f"{count} requests ended")
+    return wait_until(lambda: (s := serving(daemon, pid))["serving"]["requests"] == count and s,
+        f"{count} requests ended")
 
 
 def grown(before, after, key, what):
@@ -95,7 +96,8 @@ def what_an_engine_does_is_divided_among_its_requests():
     check(abs(calls - seen) <= 0.001 * calls, f"system calls: {seen} of {calls}")
     m = daemon.metrics()
     equal(m.one("zernel_serving_requests_total", service=pid, how="alone") >= 6, True, "alone")
-    equal([dict(labels)["pid"] for labels in m.all("zernel_service_info", service=pid, role="gpu")], [str(engine)], "the engine")
+    equal([dict(labels)["pid"] for labels in m.all("zernel_service_info", service=pid, role="gpu")], [str(engine)],
+        "the engine")
     client.close()
 
 

@@ -7,7 +7,8 @@ import os
 import re
 import socket
 
-from harness import NOBODY, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, free_port, main, need, parse_json, run, test, wait_until
+from harness import NOBODY, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, free_port, main, need, parse_json, \
+    run, test, wait_until
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 ANY_PORT = ["--metrics-port", "0", "--ws-port", "0"]
@@ -112,7 +113,8 @@ def names_of_ours():
     daemon, ids = Daemon(), set()
     for _, _, said in daemon.descriptors():
         ids |= set(re.findall(r"(?m)^(prog|map)_id:\s*(\d+)", said))
-    names = {kind: {name for number, name in bpf_objects(kind).items() if name and (kind, number) in ids} for kind in KINDS}
+    names = {kind: {name for number, name in bpf_objects(kind).items() if name and (kind, number) in ids}
+        for kind in KINDS}
     daemon.end()
     return names
 
@@ -138,7 +140,8 @@ def nothing_is_half_started():
 
 @test
 def what_only_tells_something():
-    for option, words in (("--help", "--metrics-port"), ("--version", "zerneld "), ("--list-metrics", "zernel_lost_total"),
+    for option, words in (("--help", "--metrics-port"), ("--version", "zerneld "),
+                          ("--list-metrics", "zernel_lost_total"),
                           ("--list-probes", "cuLaunchKernel")):
         got = run([ZERNELD, option])
         equal((got.returncode, got.stderr), (0, ""), option)

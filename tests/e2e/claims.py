@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Jobs that no control group tells: what a process's environment says, and what root tags by hand; and whose GPUs are used."""
+"""Jobs that no control group tells: what a process's environment says, and what root tags by hand; and whose GPUs are
+used."""
 import os
 import signal
 import subprocess
@@ -8,7 +9,8 @@ import subprocess
 from harness import CUDA, NOBODY, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, test, wait_until
 
 LAUNCHES = "zernel_cuda_launches_total"
-CLAIM = {"SLURM_JOB_ID": "96101", "SLURM_JOB_NAME": "train one", "SLURM_ARRAY_JOB_ID": "96100", "SLURM_ARRAY_TASK_ID": "3"}
+CLAIM = {"SLURM_JOB_ID": "96101", "SLURM_JOB_NAME": "train one", "SLURM_ARRAY_JOB_ID": "96100",
+    "SLURM_ARRAY_TASK_ID": "3"}
 
 
 def place(name):

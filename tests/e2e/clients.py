@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Clients for the tests: of the WebSocket a public one, python3-websockets, and a plain one that reads when it is told to;
-and Prometheus."""
+"""Clients for the tests: of the WebSocket a public one, python3-websockets, and a plain one that reads when it is told
+to; and Prometheus."""
 import asyncio
 import importlib.util
 import json

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The control socket of a running daemon, with `zernel job` and with bare sockets: who may do what, hostile input, reports, what
-is left while the daemon is stopped or down, and records that a restart finds. The daemon simulates, but for one test."""
+"""The control socket of a running daemon, with `zernel job` and with bare sockets: who may do what, hostile input,
+reports, what is left while the daemon is stopped or down, and records that a restart finds. The daemon simulates, but
+for one test."""
 import ast
 import contextlib
 import json
@@ -13,9 +14,11 @@ import struct
 import subprocess
 import time
 
-from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, parse_json, test, test_simulated, wait_until
+from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, parse_json, \
+    test, test_simulated, wait_until
 
-SLURM = {"SLURM_JOB_ID": "94711", "SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_USER": "nobody", "SLURM_JOB_PARTITION": "gpu"}
+SLURM = {"SLURM_JOB_ID": "94711", "SLURM_JOB_UID": str(NOBODY), "SLURM_JOB_USER": "nobody",
+    "SLURM_JOB_PARTITION": "gpu"}
 HEAD = "zernel 1 "
 
 
@@ -170,10 +173,12 @@ def users_have_an_allowance_and_root_is_answered():
     nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
     said("list", user=NOBODY)  # and its copy is made
     spend = [*nobody, "/usr/bin/python3", "-c", SPENDS, socket_path(), place("zernel")]
-    refused = wait_until(lambda: (lambda done: done if done.returncode else None)(asked(spend)), "one who has spent it is refused")
+    refused = wait_until(lambda: (lambda done: done if done.returncode else None)(asked(spend)),
+        "one who has spent it is refused")
     equal((refused.returncode, refused.stdout, refused.stderr), (1, "", f"zernel: job: {BUSY}\n"), "what it says")
     start = time.monotonic()
-    users = [Process([*nobody, "/usr/bin/python3", "-c", ASKS, socket_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    users = [Process([*nobody, "/usr/bin/python3", "-c", ASKS, socket_path()], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE)
              for _ in range(8)]
     for i in range(20):
         said("start", f"job{i}")
@@ -183,7 +188,8 @@ def users_have_an_allowance_and_root_is_answered():
         user.process.stdin.close()
     answers = [ast.literal_eval(user.process.stdout.read()) for user in users]
     took = time.monotonic() - start
-    equal({word for a in answers for word in a} <= {"ok", f"busy: {BUSY}", "busy: too many clients of one user; try again"}, True, "answers")
+    equal({word for a in answers for word in a} <= {"ok", f"busy: {BUSY}",
+        "busy: too many clients of one user; try again"}, True, "answers")
     check(sum(a.get(f"busy: {BUSY}", 0) for a in answers) > 0, "some were refused")
     check(sum(a.get("ok", 0) for a in answers) <= 101 + 50 * took, f"answered within {took:.1f} s: {answers}")
     daemon.ticked(2)
@@ -212,7 +218,8 @@ def an_owner_names_its_job_once():
     daemon = simulated()
     said("start", "--slurm", env=SLURM)
     said("start", "94712", "uid=1234")
-    task = {**SLURM, "SLURM_JOB_NAME": "a\"b\\c\nd", "SLURM_ARRAY_JOB_ID": "94700", "SLURM_JOB_UID": "0", "SLURM_JOB_ACCOUNT": "x"}
+    task = {**SLURM, "SLURM_JOB_NAME": "a\"b\\c\nd", "SLURM_ARRAY_JOB_ID": "94700", "SLURM_JOB_UID": "0",
+        "SLURM_JOB_ACCOUNT": "x"}
     equal(said("start", "--slurm", env=task, user=NOBODY), "", "a task prolog")
     job = shown("94711")
     equal((job["name"], job["uid"], job["account"]), ("a\"b\\c?d", NOBODY, ""), "what it may say")
@@ -232,8 +239,10 @@ def hostile_messages():
     before, jobs = daemon.fds_at_rest(), sorted(listed())
     for what, message in (
             ("noise", bytes(range(256)) * 8), ("bad UTF-8", HEAD.encode() + b"start\nid=7\nname=\xff\xfe\n"),
-            ("an id of 2^64", HEAD + "start\nid=18446744073709551616\n"), ("a path", HEAD + "report\nid=../../../etc/shadow\n"),
-            ("a path with NUL", HEAD.encode() + b"report\nid=a\0b\n"), ("a line feed in a label", HEAD + "start\nid=7\nname=a\n} 1\n"),
+            ("an id of 2^64", HEAD + "start\nid=18446744073709551616\n"),
+            ("a path", HEAD + "report\nid=../../../etc/shadow\n"),
+            ("a path with NUL", HEAD.encode() + b"report\nid=a\0b\n"),
+            ("a line feed in a label", HEAD + "start\nid=7\nname=a\n} 1\n"),
             ("a file name", HEAD + "report\nid=7.json\n"), ("a hidden file", HEAD + "report\nid=.new\n"),
             ("a huge message", HEAD + "start\nid=7\nname=" + "a" * 100000 + "\n"), ("HTTP", "GET / HTTP/1.1\r\n\r\n"),
             ("a header alone", HEAD), ("twice", HEAD + "start\nid=7\nid=7\n"), ("all verbs", HEAD + "list show\n")):
@@ -257,7 +266,8 @@ def ten_thousand_connections():
             if i % 2:
                 connection.send(b"zernel 1 list\n" if i % 4 == 1 else b"x" * 5000)
             if i % 8 == 5:    # a descriptor that nobody asked for
-                connection.sendmsg([b"zernel 1 list\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", connection.fileno()))])
+                connection.sendmsg([b"zernel 1 list\n"],
+                    [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", connection.fileno()))])
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
             refused += 1
         connection.close()
@@ -268,7 +278,8 @@ def ten_thousand_connections():
 
 @test_simulated
 def clients_that_say_nothing():
-    daemon = simulated(expect=["quota: clients of the control socket: [0-9]+ refused, the last one to user 0, who holds 32 of 32"])
+    daemon = simulated(expect=[
+        "quota: clients of the control socket: [0-9]+ refused, the last one to user 0, who holds 32 of 32"])
     before = daemon.fds_at_rest()
     idle = []
     for _ in range(100):
@@ -288,7 +299,8 @@ def a_flood_of_connections_keeps_no_hook_waiting():
     """Users who connect and leave at once are let in a few at a time, and root comes between them."""
     daemon = simulated(expect=["control: [0-9]+ requests refused, the last one of user 65534"])
     nobody = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
-    users = [Process([*nobody, "/usr/bin/python3", "-c", FLOODS, socket_path()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    users = [Process([*nobody, "/usr/bin/python3", "-c", FLOODS, socket_path()], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE)
              for _ in range(4)]
     start = time.monotonic()
     for i in range(10):
@@ -315,7 +327,8 @@ def reports_of_forgotten_jobs():
     said("start", "--slurm", env=SLURM)
     said("end", "--slurm", env=SLURM)
     report = report_of("94711.json")
-    for name, text in (("50", json.dumps({**report, "job_id": "50"})), ("51", json.dumps({**report, "job_id": "51", "uid": 1})),
+    for name, text in (("50", json.dumps({**report, "job_id": "50"})),
+                       ("51", json.dumps({**report, "job_id": "51", "uid": 1})),
                        ("52", json.dumps({**report, "job_id": "50"})), ("53", "{"), ("54", ""),
                        ("55_3", json.dumps({**report, "job_id": "55", "restart": 3}))):
         with open(place(f"reports/{name}.json"), "w") as file:
@@ -326,7 +339,8 @@ def reports_of_forgotten_jobs():
     equal(parse_json(said("report", "51", "--json"))["job_id"], "51", "root")
     equal(parse_json(said("report", "55", "--json"))["restart"], 3, "the last restart")
     check("50" in said("report", "50") and len(said("report", "50", "--line")) > 10, "as a page, and as a line")
-    for name, user in (("51", NOBODY), ("52", None), ("53", None), ("54", None), ("56", None), ("57", None), ("58", None)):
+    for name, user in (("51", NOBODY), ("52", None), ("53", None), ("54", None), ("56", None), ("57", None),
+            ("58", None)):
         done = zernel("report", name, "--json", user=user)
         equal((done.returncode, done.stdout), (1, ""), f"report {name} for {user}")
         equal(done.stderr, f"zernel: job: no report of job {name} here, or it is not yours\n", "what is said")
@@ -367,7 +381,8 @@ def a_daemon_that_was_down():
         file.write("zernel 1 start\nid=9\nname=\x1b[2J\n")
     again = simulated(expect=["spool: left-0000000000001-1: id must be", "spool: left-0000000000002-1: name: a byte"])
     jobs = listed()
-    equal({job: jobs.get(job, {}).get("state") for job in ("100", "102")}, {"100": "running", "102": "running"}, "those that run")
+    equal({job: jobs.get(job, {}).get("state") for job in ("100", "102")}, {"100": "running", "102": "running"},
+        "those that run")
     equal(shown("100")["partition"], "gpu", "what its prolog said")
     for job in ("101", "103"):
         equal(report_of(f"{job}.json")["job_id"], job, "a report")
@@ -377,7 +392,8 @@ def a_daemon_that_was_down():
 
 @test_simulated
 def a_clock_that_was_set():
-    """What was left before a time server was asked says 1970; what is of another boot is told by that, whatever its time."""
+    """What was left before a time server was asked says 1970; what is of another boot is told by that, whatever its
+    time."""
     simulated().end()
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
@@ -402,7 +418,8 @@ def a_socket_that_was_left():
     check(os.path.exists(socket_path()), "it is still there")
     simulated()
     check("jobs" in parse_json(said("list", "--json")), "the next daemon answers")
-    done = subprocess.run([daemon.process.args[0], "--simulate", "--metrics-port", "0", "--ws-port", "0", "--control", socket_path()],
+    done = subprocess.run([daemon.process.args[0], "--simulate", "--metrics-port", "0", "--ws-port", "0", "--control",
+        socket_path()],
                           text=True, capture_output=True, timeout=60)
     equal((done.returncode, done.stderr.count("\n")), (1, 1), f"a second one: {done.stderr}")
     check("another zerneld? choose --control" in done.stderr, done.stderr)

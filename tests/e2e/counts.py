@@ -86,7 +86,8 @@ def threads_that_have_one_kernel_stack_after_the_other():
             actor.do(f"short({count}); launches(1)")
     for actor, count in zip(actors, (3, 5)):
         pid = str(actor.pid)
-        launched = {dict(k)["kind"]: v for k, v in daemon.metrics().all("zernel_cuda_launches_total", pid=pid).items() if v}
+        launched = {dict(k)["kind"]: v for k, v in daemon.metrics().all("zernel_cuda_launches_total", pid=pid).items()
+            if v}
         equal(launched, {"kernel": 31 * (count + 1)}, "launches")
         equal(daemon.metrics().one("zernel_cuda_launch_latency_seconds_count", pid=pid), 31 * (count + 1), "timed")
     equal(daemon.metrics().lost(), {}, "what was lost")
@@ -97,7 +98,8 @@ def gpus_are_identified_by_what_the_driver_says():
     daemon, driver = Daemon(), Driver("devices")
     daemon.attached(CUDA)
     r = driver.start()
-    want = {tuple(sorted({"gpu_id": str(d["ordinal"]), "uuid": d["uuid"], "pci": d["pci"], "minor": "", "vendor": "nvidia"}.items())): 1
+    want = {tuple(sorted({"gpu_id": str(d["ordinal"]), "uuid": d["uuid"], "pci": d["pci"], "minor": "",
+        "vendor": "nvidia"}.items())): 1
             for d in r["devices"]}
     wait_until(lambda: len(daemon.metrics().all("zernel_gpu_info")) == 4, "four GPUs")
     metrics = daemon.metrics()
@@ -190,7 +192,8 @@ def a_file_in_place_of_a_gpu_is_none():
     actors = [Actor(("cuda", cuda), before=["unshare", "-m"]),
               Actor(("cuda", cuda), before=[*as_user(NOBODY), "unshare", "-rm"])]
     daemon.attached(cuda)
-    for actor, make in zip(actors, ("os.mknod('/dev/nvidia5', 0o20600, os.makedev(1, 5))", "open('/dev/nvidia7', 'w')")):
+    for actor, make in zip(actors, ("os.mknod('/dev/nvidia5', 0o20600, os.makedev(1, 5))",
+            "open('/dev/nvidia7', 'w')")):
         actor.do("ok(CDLL(None).mount(b'none', b'/dev', b'tmpfs', 0, None))")
         actor.do(f"device = {make}")
     actors[0].do("device = os.open('/dev/nvidia5', os.O_RDWR)")

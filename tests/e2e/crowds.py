@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Nodes of very many processes, and users who start, map and end as much as they can: what others map is hooked all the same,
-and the finder's work is in proportion to what has changed. Work is counted in system calls, not in time."""
+"""Nodes of very many processes, and users who start, map and end as much as they can: what others map is hooked all the
+same, and the finder's work is in proportion to what has changed. Work is counted in system calls, not in time."""
 import json
 import os
 import shutil
@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 
-from harness import (BURST, CUDA, HERE, Absent, Actor, Daemon, Process, check, copy_of, equal, folder, main, need, run, test,
+from harness import (BURST, CUDA, HERE, Absent, Actor, Daemon, Process, check, copy_of, equal, folder, main, need, run,
+                     test,
                      wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
@@ -38,7 +39,8 @@ class Crowd(Process):
 
 
 def finder_reads(daemon):
-    """System calls that read, made by all threads but the loop's: the one that looks for libraries, and two that sleep."""
+    """System calls that read, made by all threads but the loop's: the one that looks for libraries, and two that
+    sleep."""
     reads = 0
     for thread in os.listdir(f"/proc/{daemon.pid}/task"):
         if int(thread) != daemon.pid:

@@ -14,7 +14,8 @@ SYNCS = "zernel_cuda_sync_seconds_count"
 LAUNCHES = "zernel_cuda_launches_total"
 KINDS = {"nop", "push", "landing", "other", "branch", "long_nop"}
 # by form of tests/fake/entries.h: how far behind the entry the probe stands, and on what
-FORMS = {"thunk": (10, "branch"), "pad_thunk": (14, "branch"), "frame": (0, "push"), "sub": (0, "other"), "flags": (3, "branch"),
+FORMS = {"thunk": (10, "branch"), "pad_thunk": (14, "branch"), "frame": (0, "push"), "sub": (0, "other"),
+         "flags": (3, "branch"),
          "loop": (0, "other"), "long_nop": (0, "long_nop"), "pads": (4, "push")}
 TRAP = 0xcc
 
@@ -34,7 +35,8 @@ def byte_at(actor, library, function, offset):
 
 def counted(path, scenario, nccl=None):
     """Every figure of the driver's report, with its GPU library of this form and with this NCCL."""
-    daemon, driver = Daemon(expect=["ncclCommAbort"] if "nccl" in scenario else ()), Driver(scenario, cuda=path, nccl=nccl)
+    daemon, driver = Daemon(expect=["ncclCommAbort"] if "nccl" in scenario else ()), Driver(scenario, cuda=path,
+        nccl=nccl)
     daemon.attached(path, *([nccl] if nccl else []))
     compare(daemon, driver.start())
     return daemon
@@ -110,8 +112,9 @@ def every_kind_is_calibrated():
     check(all(v > 0 for v in bias.values()), "samples of each")
 
 
-# Functions of three bytes and of four, with no gap between them: one that returns at once; a landing pad that goes on in
-# the next function, whose calls are its own; two names of one address, and a third right behind the instruction there.
+# Functions of three bytes and of four, with no gap between them: one that returns at once; a landing pad that goes on
+# in the next function, whose calls are its own; two names of one address, and a third right behind the instruction
+# there.
 SMALL = r"""
 #define FUNCTION(name, body) ".globl " name "\n.type " name ", @function\n" name ": " body "\n.size " name ", . - " name "\n"
 __asm__(".text\n.balign 16\n"
@@ -141,12 +144,14 @@ def small_functions_side_by_side():
     path = small_library()
     equal(places(path), {"cuLaunchKernel": (0, "other"), "cuLaunchCooperativeKernel": (0, "push"),
                          "cuStreamSynchronize": (0, "landing"), "cuEventSynchronize": (0, "push"),
-                         "cuGraphLaunch": (0, "other"), "cuGraphLaunch_ptsz": (0, "other"), "cuCtxSynchronize": (0, "nop")},
+                         "cuGraphLaunch": (0, "other"), "cuGraphLaunch_ptsz": (0, "other"),
+                         "cuCtxSynchronize": (0, "nop")},
           "places")
     daemon, actor = Daemon(), Actor(("cuda", path))
     daemon.attached(path)
     for function, calls in (("cuLaunchKernel", 7), ("cuLaunchCooperativeKernel", 11), ("cuStreamSynchronize", 13),
-                            ("cuEventSynchronize", 17), ("cuGraphLaunch", 3), ("cuGraphLaunch_ptsz", 5), ("cuCtxSynchronize", 19)):
+                            ("cuEventSynchronize", 17), ("cuGraphLaunch", 3), ("cuGraphLaunch_ptsz", 5),
+                            ("cuCtxSynchronize", 19)):
         actor.do(f"[ok(cuda.{function}()) for _ in range({calls})]")
     pid = str(actor.pid)
     metrics = daemon.metrics()

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Both text formats as other people's strict readers see them, over names that a hostile user chose, over processes that
-come and go, and over none at all: promtool, and the parsers of Prometheus' Python client for text 0.0.4 and OpenMetrics.
+"""Both text formats as other people's strict readers see them, over names that a hostile user chose, over processes
+that come and go, and over none at all: promtool, and the parsers of Prometheus' Python client for text 0.0.4 and
+OpenMetrics.
 """
 import json
 import os
 import re
 
 from clients import need_module
-from harness import (CUDA, NCCL, ROOT, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need, parse_metrics, run, test, test_simulated,
+from harness import (CUDA, NCCL, ROOT, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need, parse_metrics,
+                     run, test, test_simulated,
                      wait_until)
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
@@ -92,7 +94,8 @@ def simulated_series_are_the_same_in_both_formats():
 
 
 # what is said of single processes, which each node judges itself (zernel_alert_state) and shows on its page
-OF_PROCESSES = {"gpu_allocation_failed", "data_starvation", "stalled_on_data", "tcp_retransmits", "launch_latency_unusual", "probe_overhead",
+OF_PROCESSES = {"gpu_allocation_failed", "data_starvation", "stalled_on_data", "tcp_retransmits",
+                "launch_latency_unusual", "probe_overhead",
                 "requests_unusual", "requests_failing", "requests_unread"}
 PANELS_OF_PROCESSES = {"Waits for data, longest", "Processes with most switches per launch"}
 
@@ -103,7 +106,8 @@ def names_of_rules(path):
     with open(os.path.join(ROOT, "contrib/prometheus", path)) as f:
         for rule in re.split(r"\n  - (?=alert|record)", f.read())[1:]:
             if rule.split()[1] not in OF_PROCESSES:
-                found |= set(re.findall(r"(?<![:\w])zernel_\w+(?!\w*:)", re.sub(r"annotations:.*|- name: \w+", "", rule)))
+                found |= set(re.findall(r"(?<![:\w])zernel_\w+(?!\w*:)",
+                    re.sub(r"annotations:.*|- name: \w+", "", rule)))
     return found
 
 
@@ -114,7 +118,8 @@ def names_of_panels(first, last):
     rows = [p["title"] for p in panels if p["type"] == "row"]
     below = {p["title"]: p["gridPos"]["y"] for p in panels if p["type"] == "row"}
     check(first in rows and last in rows, f"{first} and {last} among {rows}")
-    queries = [(p["title"], t["expr"]) for p in panels if below[first] <= p["gridPos"]["y"] < below[last] for t in p.get("targets", ())]
+    queries = [(p["title"], t["expr"]) for p in panels if below[first] <= p["gridPos"]["y"] < below[last]
+        for t in p.get("targets", ())]
     return {name for title, query in queries if title not in PANELS_OF_PROCESSES
             for name in re.findall(r"(?<![:\w])zernel_\w+(?!\w*:)", query.split(" or ")[-1])}
 
@@ -133,7 +138,8 @@ def jobs_and_nodes_alone_in_300_series():
         equal({n for n in names if n not in families and re.sub("_(bucket|sum|count)$", "", n) not in families}, set(),
               f"what {asks} ask for and is not there")
     processes = daemon.get("/metrics?collect[]=process")
-    check(all("pid=" in line for line in sample_lines(processes)) and "zernel_cuda_launches_total{" in processes, "processes")
+    check(all("pid=" in line for line in sample_lines(processes)) and "zernel_cuda_launches_total{" in processes,
+        "processes")
 
 
 @test

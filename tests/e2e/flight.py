@@ -14,7 +14,8 @@ from waits import rank
 
 
 def hung(name="4711", uid=0):
-    """A daemon, and four ranks of a job that have made three steps; rank 2 then reads from a pipe, and the others wait for it."""
+    """A daemon, and four ranks of a job that have made three steps; rank 2 then reads from a pipe, and the others wait
+    for it."""
     daemon = live()
     ranks = [rank(daemon, n, RANKS) for n in range(RANKS)]
     for a in ranks:
@@ -54,7 +55,8 @@ def a_hang_is_recorded_once():
     began = time.time()
     hang(daemon, ranks)
     got = wait_until(lambda: record("job-4711"), "the record")
-    equal((got["job_id"], got["uid"], got["episode"], got["alert"], got["source"]), ("4711", 0, 1, "nccl_hang", "live"), "its head")
+    equal((got["job_id"], got["uid"], got["episode"], got["alert"], got["source"]),
+        ("4711", 0, 1, "nccl_hang", "live"), "its head")
     equal([(label["key"], label["value"]) for label in got["labels"]], [("epoch", "3")], "what it said of itself")
     check(began < got["at_ms"] / 1000 < time.time(), got["at_ms"])
     missing = got["missing"]
@@ -62,21 +64,26 @@ def a_hang_is_recorded_once():
           (2, ranks[2].pid, "asleep", "is asleep in read() of a pipe"), "who is missing")
     check(missing["waited_for_s"] > 9, missing)
     threads = got["threads"]
-    equal((threads["pid"], threads["count"]), (ranks[2].pid, len(os.listdir(f"/proc/{ranks[2].pid}/task"))), "threads of it")
+    equal((threads["pid"], threads["count"]), (ranks[2].pid, len(os.listdir(f"/proc/{ranks[2].pid}/task"))),
+        "threads of it")
     main_thread = [t for t in threads["seen"] if t["tid"] == ranks[2].pid][0]
-    check("pipe_read" in main_thread["wchan"] and main_thread["syscall"].startswith("0 0x") and main_thread["state"] == "S", main_thread)
+    check("pipe_read" in main_thread["wchan"] and main_thread["syscall"].startswith("0 0x")
+        and main_thread["state"] == "S", main_thread)
     comm, = got["communicators"]
     issued = {m["rank"]: (m["pid"], m["issued"], len(m["issued_s_ago"])) for m in comm["ranks"]}
     equal(issued, {n: (a.pid, 3 + (n != 2), 3 + (n != 2)) for n, a in enumerate(ranks)}, "what each has issued")
     check(all(m["issued_s_ago"] == sorted(m["issued_s_ago"]) for m in comm["ranks"]), comm)
     equal({p["pid"] for p in got["processes"]}, {a.pid for a in ranks}, "its processes")
-    check(f"waits for rank 2 (process {ranks[2].pid})" in [p for p in got["processes"] if p["pid"] == ranks[0].pid][0]["stalls"]["says"], got)
+    check(f"waits for rank 2 (process {ranks[2].pid})" in [p for p in got["processes"]
+        if p["pid"] == ranks[0].pid][0]["stalls"]["says"], got)
     check(got["memory"] is None or got["memory"]["used_bytes"] > 0, got["memory"])
     daemon.ticked(3)
     equal(record("job-4711", 2), None, "it is recorded once")
 
     page = job("hang", "4711")
-    for line in ("the job said of itself: epoch=3\n", f"rank 2, process {ranks[2].pid} is asleep in read() of a pipe; waited for ", "Communicators:", "collectives issued: 4, the last one ", "pipe_read"):
+    for line in ("the job said of itself: epoch=3\n",
+            f"rank 2, process {ranks[2].pid} is asleep in read() of a pipe; waited for ", "Communicators:",
+            "collectives issued: 4, the last one ", "pipe_read"):
         check(line in page, page)
     equal(parse_json(job("hang", "4711", "--json"))["at_ms"], got["at_ms"], "as JSON")
     equal(parse_json(job("report", "4711", "--json"))["hangs"], 1, "in its report")
@@ -96,7 +103,8 @@ def whose_record_it_is():
     hang(daemon, ranks)
     wait_until(lambda: record("job-4711"), "the record")
     for user, status in ((65534, 0), (1000, 1)):
-        done = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", ZERNEL, "job", "hang", "4711",
+        done = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", ZERNEL, "job",
+            "hang", "4711",
                                "--control", place("run/control.sock")], text=True, capture_output=True, timeout=60)
         equal(done.returncode, status, f"user {user}: {done.stderr}")
         check(status == 0 or "no hang of job 4711 was recorded here, or it is not yours" in done.stderr, done.stderr)
@@ -106,7 +114,8 @@ def whose_record_it_is():
 @test
 def no_record_no_answer():
     live()
-    done = subprocess.run([ZERNEL, "job", "hang", "17", "--control", place("run/control.sock")], text=True, capture_output=True, timeout=60)
+    done = subprocess.run([ZERNEL, "job", "hang", "17", "--control", place("run/control.sock")], text=True,
+        capture_output=True, timeout=60)
     equal(done.returncode, 1, "exit status")
     check("no hang of job 17 was recorded here, or it is not yours" in done.stderr, done.stderr)
 

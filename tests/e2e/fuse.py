@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A small FUSE file system (linux/fuse.h, protocol 7.31): a folder of files, some of which are read only once the test says
-so. A process that waits for one of those holds what the kernel gave it to wait with."""
+"""A small FUSE file system (linux/fuse.h, protocol 7.31): a folder of files, some of which are read only once the test
+says so. A process that waits for one of those holds what the kernel gave it to wait with."""
 import ctypes
 import errno
 import os
@@ -29,7 +29,8 @@ class Server:
 
     def attributes(self, node):
         size, mode = (0, 0o40755) if node == ROOT else (len(self.data[node - 2]), 0o100755)
-        return struct.pack("<6Q10I", node, size, (size + 511) // 512, 0, 0, 0, 0, 0, 0, mode, 1, 65534, 65534, 0, 4096, 0)
+        return struct.pack("<6Q10I", node, size, (size + 511) // 512, 0, 0, 0, 0, 0, 0, mode, 1, 65534, 65534, 0, 4096,
+            0)
 
     def init(self, node, body):
         return struct.pack("<4I2HII2HII6I", 7, 31, 65536, 0, 16, 12, 65536, 1, 0, 0, 0, 0, *[0] * 6)
@@ -46,7 +47,8 @@ class Server:
 
     def open(self, node, body):
         """Root reads past the page cache, where the test wants it."""
-        return struct.pack("<Q2I", 0, DIRECT_IO if node != ROOT and self.names[node - 2] in self.direct and self.uid == 0 else 0, 0)
+        return struct.pack("<Q2I", 0, DIRECT_IO if node != ROOT and self.names[node - 2] in self.direct
+            and self.uid == 0 else 0, 0)
 
     def read(self, node, body):
         _, offset, size = struct.unpack_from("<QQI", body)
@@ -67,7 +69,8 @@ class Server:
             return
         error, body = 0, b""
         try:
-            body = self.ANSWERS.get(code, self.refuse)(self, node, request[40:]) if code in self.ANSWERS else self.refuse()
+            body = self.ANSWERS.get(code, self.refuse)(self, node,
+                request[40:]) if code in self.ANSWERS else self.refuse()
         except OSError as e:
             error = -e.errno
         os.write(self.fd, struct.pack("<IiQ", 16 + len(body), error, unique) + body)
@@ -103,8 +106,8 @@ class Server:
 
 
 class Fuse:
-    """files: {name: bytes}; reads of the silent ones are answered after release(); root's opens of the direct ones bypass the
-    page cache. Mounted as fusermount does it for a user: user_id, and others only with allow_other."""
+    """files: {name: bytes}; reads of the silent ones are answered after release(); root's opens of the direct ones
+    bypass the page cache. Mounted as fusermount does it for a user: user_id, and others only with allow_other."""
 
     def __init__(self, files, silent=(), direct=(), user=65534, allow_other=False, source="test"):
         if not os.path.exists("/dev/fuse"):

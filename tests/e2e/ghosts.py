@@ -14,7 +14,8 @@ GROUP = f"/slurm_ghosts{os.getpid()}/uid_0/job_4711"
 def device():
     """A device of a driver that nobody else uses here, as the GPU of this node: its path and major number."""
     with open("/proc/misc") as f:
-        minor = next(int(n) for n, name in (line.split() for line in f) if name in ("cpu_dma_latency", "snapshot", "hpet", "vga_arbiter", "tun", "fuse"))
+        minor = next(int(n) for n, name in (line.split() for line in f) if name in ("cpu_dma_latency", "snapshot",
+            "hpet", "vga_arbiter", "tun", "fuse"))
     path = os.path.join(folder(), "nvidia0")
     os.mknod(path, 0o20600, os.makedev(10, minor))
     return path
@@ -68,7 +69,8 @@ def ghosts_of_a_job():
 @test_simulated  # a health check is told of a fault of the node, and of nothing that a program does
 def health_of_a_node():
     for scenario, status in (("healthy", 0), ("xid", 0), ("amdgpu", 1)):
-        daemon = Daemon("--simulate", "--simulate-scenario", scenario, "--simulate-cycle-s", "10", "--push-interval-ms", "100",
+        daemon = Daemon("--simulate", "--simulate-scenario", scenario, "--simulate-cycle-s", "10",
+                        "--push-interval-ms", "100",
                         expect=["alert .* fires"] if scenario != "healthy" else [])
         url = f"http://127.0.0.1:{daemon.port}"
 

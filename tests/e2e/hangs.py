@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Ranks that others wait for: who it is, what it does instead, and when that is an alert. Real processes; the GPU's waits are
-those of the stand-in library, which sleeps in them."""
+"""Ranks that others wait for: who it is, what it does instead, and when that is an alert. Real processes; the GPU's
+waits are those of the stand-in library, which sleeps in them."""
 import os
 import signal
 import time
@@ -97,7 +97,8 @@ def wait_for(ranks, missing_one, seconds):
 
 def found(daemon, actor, number, doing, patience=12):
     key = (str(number), str(actor.pid), doing)
-    wait_until(lambda: list(missing(daemon)) == [key], f"{key} is missing, and nobody else", patience, seen=lambda: missing(daemon))
+    wait_until(lambda: list(missing(daemon)) == [key], f"{key} is missing, and nobody else", patience,
+        seen=lambda: missing(daemon))
     return key
 
 
@@ -121,7 +122,8 @@ def a_rank_that_sleeps():
     check(missing(daemon, DOING)[key] > 10, "it has slept for so long")
     for n in (0, 1, 3):
         said = says(daemon, ranks[n])
-        check(said.startswith(f"rank {n} waits for rank 2 (process {late.pid}), which is asleep in read() of a pipe, for "), said)
+        check(said.startswith(f"rank {n} waits for rank 2 (process {late.pid}), which is asleep in read() of a pipe, "
+                              f"for "), said)
         check("keeps the GPU busy" not in said, said)
     check(says(daemon, late).startswith("rank 2 keeps 3 other ranks waiting for "), says(daemon, late))
     lost = daemon.json("/why")["why"][0]["causes"][0]
@@ -246,7 +248,8 @@ def the_last_of_a_chain_is_named():
     for n in (0, 3):
         ranks[n].tell("wait_for_others(8)")
     ranks[2].tell("comm = second; wait_for_others(8); comm = first")
-    wait_until(lambda: {k[1] for k in missing(daemon)} == {str(ranks[1].pid)}, "rank 1 alone", 8, seen=lambda: missing(daemon))
+    wait_until(lambda: {k[1] for k in missing(daemon)} == {str(ranks[1].pid)}, "rank 1 alone", 8,
+        seen=lambda: missing(daemon))
     for n in (0, 2, 3):
         check(f"(process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
     for a in ranks:
@@ -264,7 +267,8 @@ def pipeline_step(ranks):
 
 @test
 def a_stage_of_a_pipeline_that_stands_still():
-    """Those behind it wait for what it does not send, and those before it for what it does not take: it is named, not they."""
+    """Those behind it wait for what it does not send, and those before it for what it does not take: it is named, not
+    they."""
     daemon, ranks = job()
     for _ in range(5):
         pipeline_step(ranks)
@@ -304,8 +308,10 @@ def operations_with_a_root():
     """A reduction that one rank does not issue, after a gather and a scatter that all have."""
     daemon, ranks = job()
     for a in ranks:
-        a.do("ok(nccl.ncclGather(None, None, c_size_t(4), 7, 0, comm, None)); ok(nccl.ncclScatter(None, None, c_size_t(4), 7, 0, comm, None))")
-        a.do("def root():\n ok(nccl.ncclReduce(None, None, c_size_t(4), 7, 0, 0, comm, None))\n ok(cuda.cuStreamSynchronize(None))")
+        a.do("ok(nccl.ncclGather(None, None, c_size_t(4), 7, 0, comm, None)); ok(nccl.ncclScatter(None, None, "
+             "c_size_t(4), 7, 0, comm, None))")
+        a.do("def root():\n ok(nccl.ncclReduce(None, None, c_size_t(4), 7, 0, 0, comm, None))\n "
+             "ok(cuda.cuStreamSynchronize(None))")
     ranks[3].tell("time.sleep(7)")
     for a in ranks[:3]:
         a.tell("cuda.fake_cuda_set(b'sync_sleep_us', ctypes.c_long(6000000)); launch(cuda, 1); root()")
@@ -322,10 +328,12 @@ def all_ranks_of_this_node_wait():
     daemon, ranks = job(nranks=2 * RANKS)
     for a in ranks:
         a.tell("wait_for_others(16)")
-    wait_until(lambda: daemon.metrics().all(ALL_WAIT), "it is said that all wait", 13, seen=lambda: says(daemon, ranks[0]))
+    wait_until(lambda: daemon.metrics().all(ALL_WAIT), "it is said that all wait", 13,
+        seen=lambda: says(daemon, ranks[0]))
     for n, a in enumerate(ranks):
         said = says(daemon, a)
-        check(said.startswith(f"rank {n}: all ranks of this node wait for ") and said.endswith("s: for the GPU, or for one of the 4 ranks of other nodes"), said)
+        check(said.startswith(f"rank {n}: all ranks of this node wait for ")
+            and said.endswith("s: for the GPU, or for one of the 4 ranks of other nodes"), said)
     first = daemon.json("/why")["why"][0]["causes"][0]
     equal((first["cause"], first["sure"]), ("all_wait", "likely"), "the first cause")
     equal(missing(daemon), {}, "nobody of this node is missing")
@@ -340,18 +348,22 @@ def a_process_that_is_stopped_and_that_nobody_waits_for():
     daemon, ranks = job(count=1)
     os.kill(ranks[0].pid, signal.SIGSTOP)
     wait_until(lambda: (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"].startswith(
-        "rank 0 is stopped by a signal or a debugger, for "), "it is said", 12, seen=lambda: daemon.process_json(ranks[0].pid)["stalls"])
-    wait_until(lambda: f"process {ranks[0].pid} is stopped" in daemon.json("/why")["why"][0]["says"], "it is why", seen=lambda: daemon.json("/why"))
+        "rank 0 is stopped by a signal or a debugger, for "), "it is said", 12,
+        seen=lambda: daemon.process_json(ranks[0].pid)["stalls"])
+    wait_until(lambda: f"process {ranks[0].pid} is stopped" in daemon.json("/why")["why"][0]["says"], "it is why",
+        seen=lambda: daemon.json("/why"))
     os.kill(ranks[0].pid, signal.SIGCONT)
     ranks[0].do("step()")
-    wait_until(lambda: "is stopped" not in (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"], "it goes on")
+    wait_until(lambda: "is stopped" not in (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"],
+        "it goes on")
 
 
 def is_said(daemon, actor, what):
     """In the sentence of the process, and as why of its job."""
     wait_until(lambda: what in (daemon.process_json(actor.pid)["stalls"] or {"says": ""})["says"], what, 12,
                seen=lambda: daemon.process_json(actor.pid)["stalls"])
-    wait_until(lambda: f"process {actor.pid} {what}" in daemon.json("/why")["why"][0]["says"], "it is why", seen=lambda: daemon.json("/why"))
+    wait_until(lambda: f"process {actor.pid} {what}" in daemon.json("/why")["why"][0]["says"], "it is why",
+        seen=lambda: daemon.json("/why"))
 
 
 @test
@@ -369,16 +381,19 @@ def a_frozen_control_group_that_nobody_waits_for():
     finally:
         freeze("0")
     ranks[0].do("step()")
-    wait_until(lambda: "frozen" not in (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"], "it goes on")
+    wait_until(lambda: "frozen" not in (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"],
+        "it goes on")
 
 
 @test
 def a_process_in_uninterruptible_sleep():
-    """posix_spawn() sleeps so until its child runs another program: the child waits for somebody who writes to a pipe."""
+    """posix_spawn() sleeps so until its child runs another program: the child waits for somebody who writes to a
+    pipe."""
     daemon, ranks = job(count=1)
     pipe = os.path.join(folder(), "pipe")
     os.mkfifo(pipe)
-    ranks[0].tell(f"os.waitpid(os.posix_spawn('/bin/true', ['true'], {{}}, file_actions=[(os.POSIX_SPAWN_OPEN, 9, {pipe!r}, os.O_RDONLY, 0)]), 0)")
+    ranks[0].tell(f"os.waitpid(os.posix_spawn('/bin/true', ['true'], {{}}, file_actions=[(os.POSIX_SPAWN_OPEN, 9, "
+                  f"{pipe!r}, os.O_RDONLY, 0)]), 0)")
     is_said(daemon, ranks[0], "is in uninterruptible sleep (state D)")
     os.close(os.open(pipe, os.O_WRONLY))
     ranks[0].answer("its child")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The state of GPUs and energy, by a tree like /sys of the test's own: with the daemon's sandbox as it is, and with a driver that
-hangs, which a FUSE file stands in for."""
+"""The state of GPUs and energy, by a tree like /sys of the test's own: with the daemon's sandbox as it is, and with a
+driver that hangs, which a FUSE file stands in for."""
 import contextlib
 import http.server
 import os
@@ -49,7 +49,8 @@ class Exporter(http.server.BaseHTTPRequestHandler):
     """Figures of the GPU of the tree, of one that is not there, and of a part of the former."""
 
     def do_GET(self):
-        page = "".join(f'{name}{{gpu="0",UUID="{uuid}",pci_bus_id="{pci}"{more}}} {value}\n' for name, uuid, pci, more, value in (
+        page = "".join(f'{name}{{gpu="0",UUID="{uuid}",pci_bus_id="{pci}"{more}}} {value}\n'
+            for name, uuid, pci, more, value in (
             ("DCGM_FI_PROF_SM_ACTIVE", "GPU-11111111", f"0000{PCI}", "", 0.25),
             ("DCGM_FI_DEV_GPU_UTIL", "GPU-11111111", f"0000{PCI}", "", 33),
             ("DCGM_FI_DEV_GPU_UTIL", "GPU-11111111", f"0000{PCI}", ',GPU_I_ID="3"', 77),
@@ -107,13 +108,16 @@ def gpus_and_energy_are_read_beside_the_daemon():
     equal(metrics.one("zernel_gpu_pcie_link_width_ratio", **gpu), 0.5, "lanes")
     equal(metrics.one("zernel_gpu_pcie_errors_total", severity="nonfatal", **gpu), 3, "errors")
     equal(metrics.all("zernel_gpu_pcie_link_ratio"), {}, "a ratio of what nobody says")
-    equal({s: metrics.one("zernel_gpu_source_info", source=s, **gpu) for s in ("drm", "sysfs")}, {"drm": 1, "sysfs": 1}, "sources")
-    wait_until(lambda: daemon.metrics().one("zernel_node_energy_joules_total", part="cpu") == 0.0001, "energy that wraps")
+    equal({s: metrics.one("zernel_gpu_source_info", source=s, **gpu) for s in ("drm", "sysfs")},
+        {"drm": 1, "sysfs": 1}, "sources")
+    wait_until(lambda: daemon.metrics().one("zernel_node_energy_joules_total", part="cpu") == 0.0001,
+        "energy that wraps")
     shown = next(g for g in daemon.json()["gpus"] if g["gpu_id"] == PCI)
     equal((shown["device"]["power_watts"], shown["device"]["link_width"], shown["used_bytes"]), (311, 8, None), "JSON")
     check("suspended" in shown["device"] and "sm_active" not in shown["device"], f"what is known of it: {shown}")
     gauge = status_of(gauge_of(daemon))
-    equal((int(gauge["CapEff"], 16), int(gauge["CapPrm"], 16), gauge["NoNewPrivs"], gauge["Seccomp"]), (1 << 2, 1 << 2, "1", "2"),
+    equal((int(gauge["CapEff"], 16), int(gauge["CapPrm"], 16), gauge["NoNewPrivs"], gauge["Seccomp"]),
+          (1 << 2, 1 << 2, "1", "2"),
           "what the process that reads it may do")
     daemon.end()
 
@@ -127,10 +131,12 @@ def a_dcgm_exporter_tells_more_of_the_same_gpus():
         gpu = {"gpu_id": PCI}
         wait_until(lambda: daemon.metrics().all("zernel_gpu_sm_active_ratio"), "what the exporter says")
         metrics = daemon.metrics()
-        equal(metrics.all("zernel_gpu_sm_active_ratio"), {(("gpu_id", PCI), ("uuid", "GPU-11111111")): 0.25}, "activity")
+        equal(metrics.all("zernel_gpu_sm_active_ratio"), {(("gpu_id", PCI), ("uuid", "GPU-11111111")): 0.25},
+            "activity")
         equal(metrics.one("zernel_gpu_utilization_ratio", **gpu), 0.33, "use, which it knows better than /sys")
         equal(metrics.one("zernel_gpu_power_watts", **gpu), 311, "power, of which it says nothing")
-        equal((metrics.one("zernel_dcgm_up"), metrics.one("zernel_dcgm_scrapes_total", outcome="ok")), (1, 1), "that it answers")
+        equal((metrics.one("zernel_dcgm_up"), metrics.one("zernel_dcgm_scrapes_total", outcome="ok")), (1, 1),
+            "that it answers")
         daemon.end()
 
 

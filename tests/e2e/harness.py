@@ -590,11 +590,18 @@ def run_lanes(functions):
     return results + run_in_turn(timed)
 
 
+def is_chosen(function, pattern):
+    """A pattern is a part of the name; or --timed, or --untimed for all other tests."""
+    if pattern in ("--timed", "--untimed"):
+        return getattr(function, "timed", False) == (pattern == "--timed")
+    return pattern in function.__name__
+
+
 def run_all(pattern, root):
     allowed = not root or not os.geteuid()
     if not allowed:
         print("absent: all end-to-end tests: they need root", flush=True)
-    chosen = [f for f in tests if pattern in f.__name__ and allowed]
+    chosen = [f for f in tests if is_chosen(f, pattern) and allowed]
     results = run_lanes(chosen)
     lost = len(chosen) - len(results)  # of a process that ended before it could say
     failed = results.count("failed") + max(0, lost)

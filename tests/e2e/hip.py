@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""AMD: what programs call of HIP, the device of a thread, which GPU it is, and what amdgpu says in the kernel's log. The
-library is a stand-in (tests/fake/hip.c); tests/real calls AMD's own."""
+"""AMD: what programs call of HIP, the device of a thread, which GPU it is, and what amdgpu says in the kernel's log.
+The library is a stand-in (tests/fake/hip.c); tests/real calls AMD's own."""
 import os
 import tempfile
 
@@ -76,7 +76,8 @@ def a_context_is_a_device_too():
     actor.do("[ok(hip.hipDevicePrimaryCtxRetain(byref(c), i)) for i, c in enumerate(contexts)]")
     for device in (3, 1, 2):
         actor.do(f"ok(hip.hipCtxSetCurrent(contexts[{device}])); take({device * MIB})")
-    actor.do(f"ok(hip.hipCtxPushCurrent(contexts[0])); take({8 * MIB}); ok(hip.hipCtxPopCurrent(byref(u64()))); take({16 * MIB})")
+    actor.do(f"ok(hip.hipCtxPushCurrent(contexts[0])); take({8 * MIB}); ok(hip.hipCtxPopCurrent(byref(u64()))); "
+             f"take({16 * MIB})")
     equal(used(daemon, actor), {"0": 8 * MIB, "1": MIB, "2": 18 * MIB, "3": 3 * MIB}, "memory by GPU")
     actor.do(f"ok(hip.hipCtxSetCurrent(c_void_p(0xdead000))); take({32 * MIB})")
     equal(used(daemon, actor).get("unknown"), 32 * MIB, "in a context that nobody was seen to make")
@@ -128,10 +129,12 @@ def every_kind_of_memory():
     for name, free in zip(kinds, ("hipFree", "hipFree", "hipFree", "hipFreeAsync", "hipFreeAsync")):
         actor.do(f"ok(hip.{free}({name}, None))")
     equal(used(daemon, actor), {}, "after all was given back")
-    actor.do("pitch = u64(); rows = u64(); ok(hip.hipMallocPitch(byref(rows), byref(pitch), c_size_t(1000), c_size_t(3)))")
+    actor.do("pitch = u64(); rows = u64(); ok(hip.hipMallocPitch(byref(rows), byref(pitch), c_size_t(1000), "
+             "c_size_t(3)))")
     actor.do("ok(hip.hipMemAllocPitch(byref(u64()), byref(pitch), c_size_t(1000), c_size_t(5), 4))")
     equal(used(daemon, actor), {"0": 8 * 1024}, "rows of 1,024 bytes")
-    host = {"hipHostMalloc": "hipHostFree", "hipHostAlloc": "hipHostFree", "hipMallocHost": "hipFreeHost", "hipMemAllocHost": "hipFreeHost"}
+    host = {"hipHostMalloc": "hipHostFree", "hipHostAlloc": "hipHostFree", "hipMallocHost": "hipFreeHost",
+        "hipMemAllocHost": "hipFreeHost"}
     for name in host:
         actor.do(f"{name} = take({MIB}, '{name}', 0)")
     actor.do(f"ok(hip.hipHostRegister(c_void_p(1 << 40), c_size_t({MIB}), 0))")
@@ -174,7 +177,8 @@ def a_thread_that_is_older_than_the_daemon():
     daemon.attached(HIP)
     actor.do(HELPERS)
     actor.do(f"take({MIB}); in_thread('take({2 * MIB})')")
-    equal(wait_until(lambda: (got := used(daemon, actor)) and len(got) == 2 and got, "both"), {"unknown": MIB, "0": 2 * MIB}, "memory by GPU")
+    equal(wait_until(lambda: (got := used(daemon, actor)) and len(got) == 2 and got, "both"),
+        {"unknown": MIB, "0": 2 * MIB}, "memory by GPU")
     actor.do(f"ok(hip.hipSetDevice(3)); take({4 * MIB})")
     equal(used(daemon, actor), {"unknown": MIB, "0": 2 * MIB, "3": 4 * MIB}, "after a device was set")
 
@@ -182,14 +186,16 @@ def a_thread_that_is_older_than_the_daemon():
 @test
 def virtual_memory():
     daemon, actor = started()
-    actor.do(f"where = (ctypes.c_int * 8)(1, 0, 1, 3); handle = u64(); ok(hip.hipMemCreate(byref(handle), c_size_t({2 * MIB}), where, u64()))")
+    actor.do(f"where = (ctypes.c_int * 8)(1, 0, 1, 3); handle = u64(); ok(hip.hipMemCreate(byref(handle), "
+             f"c_size_t({2 * MIB}), where, u64()))")
     equal(used(daemon, actor), {"3": 2 * MIB}, "on the GPU that the properties name")
     actor.do(f"ok(hip.hipMemMap(c_void_p(1 << 41), c_size_t({2 * MIB}), c_size_t(0), handle, u64()))")
     actor.do("ok(hip.hipMemRelease(handle))")
     equal(used(daemon, actor), {"3": 2 * MIB}, "mapped, it stays")
     actor.do(f"ok(hip.hipMemUnmap(c_void_p(1 << 41), c_size_t({2 * MIB})))")
     equal(used(daemon, actor), {}, "after that")
-    actor.do("shared = u64(); ok(hip.hipMemImportFromShareableHandle(byref(shared), None, 1)); ok(hip.hipMemRelease(shared))")
+    actor.do("shared = u64(); ok(hip.hipMemImportFromShareableHandle(byref(shared), None, 1)); "
+             "ok(hip.hipMemRelease(shared))")
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
@@ -220,7 +226,8 @@ def launches_and_captures():
         want[kind] += i + 1
     actor.do("for i in range(2): ok(hip.hipGraphLaunch(None, None))")
     actor.do("for i in range(3): ok(hip.hipGraphLaunch_spt(None, None))")
-    for begin, end in (("hipStreamBeginCapture", "hipStreamEndCapture"), ("hipStreamBeginCapture_spt", "hipStreamEndCapture_spt"),
+    for begin, end in (("hipStreamBeginCapture", "hipStreamEndCapture"),
+                       ("hipStreamBeginCapture_spt", "hipStreamEndCapture_spt"),
                        ("hipStreamBeginCaptureToGraph", "hipStreamEndCapture")):
         actor.do(f"ok(hip.{begin}(u64(0x77), 0, None, None, c_size_t(0), 0))")
         for name, (kind, arguments) in LAUNCHES.items():
@@ -247,7 +254,8 @@ def copies_have_a_direction():
         for name in flat:
             actor.do(f"ok(hip.{name}(None, None, c_size_t({1000 + kind}), {kind}, None))")
         for name in rows:
-            actor.do(f"ok(hip.{name}(None, c_size_t(512), None, c_size_t(512), c_size_t(100), c_size_t(7), {kind}, None))")
+            actor.do(f"ok(hip.{name}(None, c_size_t(512), None, c_size_t(512), c_size_t(100), c_size_t(7), {kind}, "
+                     f"None))")
         for name in solid:
             actor.do(f"ok(hip.{name}(box(20, {{16: 10, 17: 3, 18: 2, 19: {kind}}}), None))")
     each = len(rows) * 700 + len(solid) * 60
@@ -263,7 +271,8 @@ def copies_have_a_direction():
 @test
 def copies_by_their_names():
     daemon, actor = started()
-    for name in ("hipMemcpyHtoD", "hipMemcpyHtoDAsync", "hipMemcpyDtoH", "hipMemcpyDtoHAsync", "hipMemcpyDtoD", "hipMemcpyDtoDAsync"):
+    for name in ("hipMemcpyHtoD", "hipMemcpyHtoDAsync", "hipMemcpyDtoH", "hipMemcpyDtoHAsync", "hipMemcpyDtoD",
+            "hipMemcpyDtoDAsync"):
         actor.do(f"ok(hip.{name}(None, None, c_size_t(1000), None))")
     actor.do("ok(hip.hipMemcpyPeer(None, 1, None, 2, c_size_t(500)))")
     actor.do("ok(hip.hipMemcpyPeerAsync(None, 1, None, 2, c_size_t(500), None))")
@@ -272,14 +281,16 @@ def copies_by_their_names():
             actor.do(f"ok(hip.hipMemcpy{name}Symbol{suffix}(None, None, c_size_t(10), c_size_t(0), 1, None))")
     for name in ("hipMemcpyParam2D", "hipDrvMemcpy2DUnaligned", "hipMemcpyParam2DAsync"):
         actor.do(f"ok(hip.{name}(box(16, {{2: 1, 9: 2, 14: 100, 15: 4}}), None))")
-    equal(copies(daemon, actor), {"htod": (2, 2000), "dtoh": (2, 2000), "dtod": (4, 3000), "other": (11, 80 + 1200)}, "copies")
+    equal(copies(daemon, actor), {"htod": (2, 2000), "dtoh": (2, 2000), "dtod": (4, 3000), "other": (11, 80 + 1200)},
+        "copies")
 
 
 @test
 def memory_that_is_set():
     daemon, actor = started()
     calls = size = 0
-    for name, unit in {"": 1, "_spt": 1, "Async": 1, "Async_spt": 1, "D8": 1, "D16": 2, "D32": 4, "D8Async": 1, "D16Async": 2,
+    for name, unit in {"": 1, "_spt": 1, "Async": 1, "Async_spt": 1, "D8": 1, "D16": 2, "D32": 4, "D8Async": 1,
+                       "D16Async": 2,
                        "D32Async": 4}.items():
         actor.do(f"for i in range(3): ok(hip.hipMemset{name}(u64(1), 0, c_size_t(1000), None))")
         calls, size = calls + 3, size + 3000 * unit
@@ -294,15 +305,18 @@ def memory_that_is_set():
 def waits_and_loads():
     daemon, actor = started()
     actor.do("hip.fake_hip_sleep(ctypes.c_long(20000))")
-    for name, times in {"hipStreamSynchronize": 1, "hipStreamSynchronize_spt": 2, "hipEventSynchronize": 4, "hipDeviceSynchronize": 5}.items():
+    for name, times in {"hipStreamSynchronize": 1, "hipStreamSynchronize_spt": 2, "hipEventSynchronize": 4,
+            "hipDeviceSynchronize": 5}.items():
         actor.do(f"for i in range({times}): ok(hip.{name}(None))")
     actor.do("ok(hip.hipFree(None))")
     waits = by(daemon, actor, "zernel_cuda_sync_seconds_count", "call")
     equal(waits, {"stream_synchronize": 3, "event_synchronize": 4, "ctx_synchronize": 5, "mem_free": 1}, "waits")
     sums = by(daemon, actor, "zernel_cuda_sync_seconds_sum", "call")
     check(all(sums[call] >= 0.02 * times for call, times in waits.items()), f"each waits for 20 ms: {sums}")
-    for what, names in {"module": ("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"), "function": ("hipModuleGetFunction",),
-                        "graph": ("hipGraphInstantiate", "hipGraphInstantiateWithFlags", "hipGraphInstantiateWithParams",
+    for what, names in {"module": ("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"),
+                        "function": ("hipModuleGetFunction",),
+                        "graph": ("hipGraphInstantiate", "hipGraphInstantiateWithFlags",
+                                  "hipGraphInstantiateWithParams",
                                   "hipGraphExecUpdate", "hipGraphUpload")}.items():
         for name in names:
             actor.do(f"ok(hip.{name}(byref(u64()), None, None, None, c_size_t(0)))")
@@ -311,13 +325,16 @@ def waits_and_loads():
 
 @test
 def what_the_runtime_says_of_a_gpu():
-    for call in ("hipDeviceGetUuid(ctypes.create_string_buffer(16), 2)", "hipGetDevicePropertiesR0600(ctypes.create_string_buffer(1472), 2)"):
+    for call in ("hipDeviceGetUuid(ctypes.create_string_buffer(16), 2)",
+            "hipGetDevicePropertiesR0600(ctypes.create_string_buffer(1472), 2)"):
         daemon, actor = started()
-        actor.do(f"ok(hip.{call}); ok(hip.hipDeviceGetPCIBusId(ctypes.create_string_buffer(16), 16, 2)); ok(hip.hipDeviceTotalMem(byref(u64()), 2))")
+        actor.do(f"ok(hip.{call}); ok(hip.hipDeviceGetPCIBusId(ctypes.create_string_buffer(16), 16, 2)); "
+                 f"ok(hip.hipDeviceTotalMem(byref(u64()), 2))")
         actor.do(f"ok(hip.hipSetDevice(2)); take({MIB}); ok(hip.hipMemGetInfo(byref(u64()), byref(u64())))")
         equal(used(daemon, actor), {"2": MIB}, "memory")
         info = [dict(k) for k in daemon.metrics().all("zernel_gpu_info")]
-        equal(info, [{"gpu_id": "2", "uuid": "GPU-fa5e000000000002", "pci": "0000:c2:00.0", "minor": "", "vendor": "amd"}], "what is known of it")
+        equal(info, [{"gpu_id": "2", "uuid": "GPU-fa5e000000000002", "pci": "0000:c2:00.0", "minor": "",
+            "vendor": "amd"}], "what is known of it")
         equal(daemon.metrics().one("zernel_gpu_memory_total_bytes", gpu_id="2"), 192 << 30, "its memory")
         actor.end()
         daemon.end()
@@ -329,7 +346,8 @@ NODES = {3: "/dev/null", 5: "/dev/zero", 7: "/dev/full", 9: "/dev/urandom"}
 
 
 def drm(nvidia=False):
-    """What amdgpu shows of four GPUs under /sys/class/drm; a command that has it there. nvidia: four more, of the same minors."""
+    """What amdgpu shows of four GPUs under /sys/class/drm; a command that has it there. nvidia: four more, of the same
+    minors."""
     path = tempfile.mkdtemp(dir=folder())
     os.makedirs(f"{path}/drivers/amdgpu")
     for i, minor in enumerate(NODES):
@@ -354,7 +372,8 @@ def amd_node(nvidia=False):
 
 
 def opened_by(actor, minors):
-    actor.do("files = [open(path, 'rb' if path != '/dev/null' else 'wb') for path in %r]" % [NODES[minor] for minor in minors])
+    actor.do("files = [open(path, 'rb' if path != '/dev/null' else 'wb') for path in %r]"
+        % [NODES[minor] for minor in minors])
 
 
 def gpu_of(daemon, opened, env, device):
@@ -373,7 +392,8 @@ def gpu_of(daemon, opened, env, device):
 def the_gpus_of_a_node():
     daemon = amd_node()
     info = [dict(k) for k in daemon.metrics().all("zernel_gpu_info")]
-    equal(info, [{"gpu_id": str(i), "uuid": f"GPU-fa5e00000000000{i}", "pci": f"0000:c{i}:00.0", "minor": str(minor), "vendor": "amd"}
+    equal(info, [{"gpu_id": str(i), "uuid": f"GPU-fa5e00000000000{i}", "pci": f"0000:c{i}:00.0", "minor": str(minor),
+        "vendor": "amd"}
                  for i, minor in enumerate(NODES)], "GPUs")
     totals = {dict(k)["gpu_id"]: v for k, v in daemon.metrics().all("zernel_gpu_memory_total_bytes").items()}
     equal(totals, {str(i): 64 << 30 for i in range(4)}, "memory")
@@ -381,12 +401,14 @@ def the_gpus_of_a_node():
 
 @test
 def what_a_process_may_see():
-    """HIP counts the GPUs that are open, of these what ROCR_VISIBLE_DEVICES names, of these what HIP_VISIBLE_DEVICES names."""
+    """HIP counts the GPUs that are open, of these what ROCR_VISIBLE_DEVICES names, of these what HIP_VISIBLE_DEVICES
+    names."""
     daemon, every = amd_node(), tuple(NODES)
     equal(gpu_of(daemon, every, {}, 3), {"3": MIB}, "all")
     equal(gpu_of(daemon, (5, 9), {}, 1), {"3": MIB}, "two of them in a control group")
     equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "3,2"}, 1), {"2": MIB}, "the runtime's list")
-    equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "3,2,0", "HIP_VISIBLE_DEVICES": "2,1"}, 0), {"0": MIB}, "both lists")
+    equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "3,2,0", "HIP_VISIBLE_DEVICES": "2,1"}, 0), {"0": MIB},
+        "both lists")
     equal(gpu_of(daemon, every, {"CUDA_VISIBLE_DEVICES": "1"}, 0), {"1": MIB}, "CUDA's list, which HIP reads too")
     equal(gpu_of(daemon, every, {"ROCR_VISIBLE_DEVICES": "GPU-fa5e000000000002"}, 0), {"2": MIB}, "by number")
     equal(gpu_of(daemon, (5,), {"HIP_VISIBLE_DEVICES": "3"}, 0), {"1": MIB}, "one is open, and no other can be meant")
@@ -415,12 +437,15 @@ def errors_that_amdgpu_reports():
     texts = ("GPU reset begin!", "1 correctable hardware errors detected in umc block", "GPU reset(1) succeeded!")
     with open(path, "w") as log:
         log.write("".join(f"3,{i},{i},-;amdgpu 0000:c3:00.0: amdgpu: {text}\n" for i, text in enumerate(texts)))
-    wait_until(lambda: daemon.metrics().one("zernel_kernel_log_records_total", **{"from": "kernel"}) == 3, "the records")
-    errors = {dict(k)["error"]: v for k, v in daemon.metrics().all("zernel_gpu_amdgpu_errors_total", pci="0000:c3:00.0").items()}
+    wait_until(lambda: daemon.metrics().one("zernel_kernel_log_records_total", **{"from": "kernel"}) == 3,
+        "the records")
+    errors = {dict(k)["error"]: v for k, v in daemon.metrics().all("zernel_gpu_amdgpu_errors_total",
+        pci="0000:c3:00.0").items()}
     equal(errors, {"reset": 1, "correctable": 1}, "errors")
     alerts = wait_until(lambda: [a for a in daemon.json("/alerts")["alerts"] if a["state"] == "firing"], "the alert")
     equal([(a["alert"], a["pci"], a["error"]) for a in alerts], [("gpu_amdgpu", "0000:c3:00.0", "reset")], "what fires")
-    check(any("amdgpu reported reset of the GPU at 0000:c3:00.0, 1 times" in line for line in daemon.lines()), "the log")
+    check(any("amdgpu reported reset of the GPU at 0000:c3:00.0, 1 times" in line for line in daemon.lines()),
+        "the log")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A user who wants the kernel to wait while probes are put on a file of his: fork() of the node must not wait with it. And
-files that are seen through overlays, or that root may not open."""
+"""A user who wants the kernel to wait while probes are put on a file of his: fork() of the node must not wait with it.
+And files that are seen through overlays, or that root may not open."""
 import os
 import re
 import subprocess
@@ -9,7 +9,8 @@ import sys
 import time
 
 from fuse import Fuse
-from harness import (CUDA, NCCL, NOBODY, Absent, Actor, Daemon, Driver, State, check, copy_of, equal, folder, main, run, test,
+from harness import (CUDA, NCCL, NOBODY, Absent, Actor, Daemon, Driver, State, check, copy_of, equal, folder, main,
+                     run, test,
                      wait_until)
 
 USER = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -37,7 +38,8 @@ def holder(path, fuse):
     """A user's process that maps the file and holds its own memory lock, by reading a page that does not come."""
     actor = Actor(before=USER)
     State.cleanup.callback(fuse.release)
-    actor.do(f"map_executable({path!r}); at = map_executable({fuse.path('hang')!r}); mem = open('/proc/self/mem', 'rb', 0)")
+    actor.do(f"map_executable({path!r}); at = map_executable({fuse.path('hang')!r}); mem = open('/proc/self/mem', "
+             f"'rb', 0)")
     actor.do("import threading; mem.seek(at); threading.Thread(target=mem.read, args=(1,), daemon=True).start()")
     fuse.holds()
     return actor
@@ -125,7 +127,8 @@ def the_end_waits_for_a_user_and_says_for_whom():
 def a_hang_is_told_within_a_second():
     """With --user-libraries all nothing is looked for. What hangs then is said, with whom, while it does."""
     plain, link = linked_copy()
-    daemon = Daemon("--user-libraries", "all", expect=["error: libraries: putting probes on .* waits", "attaching to .* took"])
+    daemon = Daemon("--user-libraries", "all", expect=["error: libraries: putting probes on .* waits",
+        "attaching to .* took"])
     daemon.ticked(2)
     fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",))
     held, actor = holder(plain, fuse), Actor(before=USER)
@@ -148,9 +151,11 @@ def a_hang_is_told_within_a_second():
 
 @test
 def a_hang_on_a_file_system_of_the_node_names_who_waits():
-    """A server of files that root mounted and that does not answer: nothing but where the process sleeps tells of it."""
+    """A server of files that root mounted and that does not answer: nothing but where the process sleeps tells of
+    it."""
     plain, link = linked_copy()
-    daemon = Daemon("--user-libraries", "all", expect=["error: libraries: putting probes on .* waits", "attaching to .* took"])
+    daemon = Daemon("--user-libraries", "all", expect=["error: libraries: putting probes on .* waits",
+        "attaching to .* took"])
     daemon.ticked(2)
     fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), user=0, allow_other=True)
     held, actor = holder(plain, fuse), Actor(before=USER)

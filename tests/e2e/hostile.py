@@ -10,7 +10,8 @@ import sys
 import threading
 
 from clients import read_snapshots
-from harness import (CUDA, DRIVER, HERE, ZERNEL, Actor, Daemon, Driver, check, copy_of, equal, main, run, test, wait_until)
+from harness import (CUDA, DRIVER, HERE, ZERNEL, Actor, Daemon, Driver, check, copy_of, equal, main, run, test,
+    wait_until)
 from readers import Readers, read_by_all, soak
 
 LAUNCHES = "zernel_cuda_launches_total"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Requests of servers, seen in the kernel: how many, of what kind, how fast, against the client's own clock. The servers are
-real ones where Debian has them. All numbers are primes, so that none of them can be another one by chance."""
+"""Requests of servers, seen in the kernel: how many, of what kind, how fast, against the client's own clock. The
+servers are real ones where Debian has them. All numbers are primes, so that none of them can be another one by
+chance."""
 import http.client
 import json
 import os
@@ -10,7 +11,8 @@ import sys
 import threading
 import time
 
-from harness import CUDA, HERE, Absent, Daemon, Process, check, equal, folder, free_port, need, test, test_timed, wait_until
+from harness import CUDA, HERE, Absent, Daemon, Process, check, equal, folder, free_port, need, test, test_timed, \
+    wait_until
 
 CHAT = "/v1/chat/completions"
 
@@ -319,7 +321,8 @@ def edges_of_http_are_counted_as_they_are():
     raw.read(b"\r\n\r\n")
     raw.send(b"GET / HTTP/1.1\r\n\r\n")
     raw.close()
-    wait_until(lambda: Seen(daemon, pid).one("zernel_request_connections_total", protocol="other") == 1, "one that left HTTP")
+    wait_until(lambda: Seen(daemon, pid).one("zernel_request_connections_total", protocol="other") == 1,
+        "one that left HTTP")
     equal(at_rest(daemon, pid).in_flight(), 0, "in flight")
 
 

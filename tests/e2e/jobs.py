@@ -118,7 +118,8 @@ class Node(Daemon):
 
     def job_of(self, pid):
         """The label of a process's launches, "" for none; None while there are none."""
-        found = [dict(ls).get("job_id", "") for (n, ls) in self.metrics() if n == LAUNCHES and dict(ls)["pid"] == str(pid)]
+        found = [dict(ls).get("job_id", "") for (n, ls) in self.metrics() if n == LAUNCHES
+            and dict(ls)["pid"] == str(pid)]
         check(len(set(found)) <= 1, f"process {pid} is of several jobs: {found}")
         return found[0] if found else None
 
@@ -612,13 +613,15 @@ def kills_of_a_job_are_counted():
         eat(group)
     wait_until(lambda: daemon.metrics().one(KILLS, job_id="4711") == 3, "three kills")
     record = daemon.json("/jobs")["jobs"][0]["oom_killed"]
-    equal([(k["command"], k["step"], k["limit_of"], k["limit_bytes"]) for k in record], 3 * [("python3", "0", "step", LIMIT)], "who")
+    equal([(k["command"], k["step"], k["limit_of"], k["limit_bytes"]) for k in record],
+        3 * [("python3", "0", "step", LIMIT)], "who")
     for kill in record:  # what it had before it came is charged elsewhere, and some of the group's is the kernel's
         check(abs(kill["anon_bytes"] - LIMIT) < LIMIT / 8 and kill["group_used_bytes"] == LIMIT, kill)
     equal({dict(ls)["pid"] for (n, ls) in daemon.metrics() if n == "zernel_oom_kill_memory_bytes"},
           {str(k["pid"]) for k in record}, "processes of the metric")
     equal(daemon.metrics().one(KILLS, job_id=""), 0, "kills of no job")
-    wait_until(lambda: [a["job_id"] for a in daemon.json("/alerts")["alerts"] if a["state"] == "firing"] == ["4711"], "the alert")
+    wait_until(lambda: [a["job_id"] for a in daemon.json("/alerts")["alerts"] if a["state"] == "firing"] == ["4711"],
+        "the alert")
     equal(daemon.metrics().lost(), {}, "losses")
 
 
@@ -634,7 +637,8 @@ def kills_of_other_processes_are_counted_if_they_are_tracked():
     group.enter(actor.pid)
     actor.wanted = -9
     actor.tell("x = b'x' * (512 << 20)")
-    wait_until(lambda: daemon.metrics().one(KILLS, job_id="") == 1, "the kill of a tracked process, and not of the other one")
+    wait_until(lambda: daemon.metrics().one(KILLS, job_id="") == 1,
+        "the kill of a tracked process, and not of the other one")
     daemon.gone(actor.pid)
     wait_until(lambda: daemon.metrics().one("zernel_alert_state", alert="oom_kill") == 2, "the alert")
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Durations against the caller's own clock. The caller's clock also sees what the probes cost, and the time in which
 the process was not running between its clock and the probe. So: the cost is measured with calls that do nothing and
-taken off; quantiles are compared, not single calls; and of three attempts one must agree, as a wrong figure never would.
+taken off; quantiles are compared, not single calls; and of three attempts one must agree, as a wrong figure never
+would.
 """
 import math
 

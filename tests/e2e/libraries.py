@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Libraries are found wherever they are, whenever they come, and let go when nobody maps them; broken ones are refused."""
+"""Libraries are found wherever they are, whenever they come, and let go when nobody maps them; broken ones are
+refused."""
 import ctypes
 import glob
 import os
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import time
 
-from harness import (CUDA, DRIVER, HERE, NCCL, ROOT, TOOLS, Absent, Actor, Daemon, Driver, Process, check, copy_of, equal,
+from harness import (CUDA, DRIVER, HERE, NCCL, ROOT, TOOLS, Absent, Actor, Daemon, Driver, Process, check, copy_of,
+                     equal,
                      folder, main, run, test, test_timed, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
@@ -162,8 +164,8 @@ def a_deleted_file():
 # ---- how long
 
 def settled(daemon):
-    """Descriptors (but for connections, which come and go), those of BPF, and hooked libraries, when they have stayed the same for
-    5 s: what the machine has of its own is hooked by then, and what others have used is let go."""
+    """Descriptors (but for connections, which come and go), those of BPF, and hooked libraries, when they have stayed
+    the same for 5 s: what the machine has of its own is hooked by then, and what others have used is let go."""
     seen = []
 
     def stays():
@@ -228,7 +230,8 @@ def a_mapping_that_is_split():
     path = copy_of(CUDA, "libcuda.so.1")
     daemon, actor = Daemon(), Actor(("cuda", path))
     daemon.attached(path)
-    actor.do("text = next(int(l.split('-')[0], 16) for l in open('/proc/self/maps') if 'libcuda' in l and ' r-xp ' in l)")
+    actor.do("text = next(int(l.split('-')[0], 16) for l in open('/proc/self/maps') if 'libcuda' in l and ' r-xp ' "
+             "in l)")
     actor.do("ok(CDLL(None).madvise(c_void_p(text), c_size_t(4096), 16))")  # MADV_DONTDUMP
     time.sleep(3)
     actor.do("ready(cuda)")
@@ -333,7 +336,8 @@ def a_family_that_is_off():
     hooked = metrics.all("zernel_probe_attached")
     check(all(v == (dict(k)["family"] == "gpu_mem") for k, v in hooked.items()), "only gpu_mem is attached")
     equal(metrics.all(LAUNCHES, pid=str(driver.pid)), {}, "launches")
-    pinned = wait_until(lambda: daemon.metrics().one("zernel_gpu_host_pinned_bytes", pid=str(driver.pid)), "pinned memory")
+    pinned = wait_until(lambda: daemon.metrics().one("zernel_gpu_host_pinned_bytes", pid=str(driver.pid)),
+        "pinned memory")
     equal(pinned, r["pinned"], "pinned memory")
     states = {p["family"]: p["state"] for p in daemon.json()["probes"]}
     check(len(states) > 10, "families on the kernel itself are there too")
@@ -493,7 +497,8 @@ def programs(daemon):
 
 @test
 def programs_keep_to_the_stack_of_their_thread():
-    """From 6.13 on, others with as much stack have one per CPU: two threads inside, as preemption has it, would share it."""
+    """From 6.13 on, others with as much stack have one per CPU: two threads inside, as preemption has it, would share
+    it."""
     if platform.machine() != "x86_64":
         raise Absent("the machine code of others is not known here")
     daemon = Daemon()

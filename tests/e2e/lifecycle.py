@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Many calls, many processes, sudden ends, a daemon that dies or sleeps: every call is counted once or counted as lost."""
+"""Many calls, many processes, sudden ends, a daemon that dies or sleeps: every call is counted once or counted as
+lost."""
 import contextlib
 import os
 import re
@@ -10,7 +11,8 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, folder, main, need,
+from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, folder,
+                     main, need,
                      run, test, wait_until)
 from clients import read_snapshots
 from figures import compare, compare_metrics, shown
@@ -204,7 +206,8 @@ def threads_are_let_go():
     daemon, actor = Daemon(), Actor(("cuda", CUDA))
     daemon.attached(CUDA)
     actor.do("ready(cuda)")
-    actor.do("import threading\ndef one():\n t = threading.Thread(target=launch, args=(cuda, 1, 201)); t.start(); t.join()")
+    actor.do("import threading\ndef one():\n t = threading.Thread(target=launch, args=(cuda, 1, 201)); t.start(); "
+             "t.join()")
     actor.do("[one() for _ in range(8209)]")
     equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), 8209, "launches")
     equal(daemon.metrics().lost(), {}, "what was lost")
@@ -214,7 +217,8 @@ def threads_are_let_go():
 
 def bpf_ids(daemon):
     """('prog'|'link'|'map', id) of everything of BPF that it holds."""
-    return {found for _, _, said in daemon.descriptors() for found in re.findall(r"^(prog|link|map)_id:\s*(\d+)", said, re.M)}
+    return {found for _, _, said in daemon.descriptors() for found in re.findall(r"^(prog|link|map)_id:\s*(\d+)", said,
+        re.M)}
 
 
 def bpf_left(ids):
@@ -222,7 +226,8 @@ def bpf_left(ids):
 
 
 def end_of_daemon(end):
-    """end(daemon) in the middle of a program's calls: the program goes on, no probe stays, and the next one attaches."""
+    """end(daemon) in the middle of a program's calls: the program goes on, no probe stays, and the next one
+    attaches."""
     need("bpftool")
     daemon, driver = Daemon(), Driver("storm", "--threads", "2", "--calls", "1000003")
     daemon.attached(CUDA)
@@ -327,12 +332,15 @@ def memory_is_absent_after(end):
     equal(ratio(daemon), [0, None], "its GPU")
     process = daemon.process_json(old.pid)
     equal((process["memory_complete"], process["pinned_bytes"]), (False, None), "the process in JSON")
-    equal({g["used_bytes"] for g in process["gpus"]} | {g["peak_bytes"] for g in process["gpus"]}, {None}, "its GPUs in JSON")
+    equal({g["used_bytes"] for g in process["gpus"]} | {g["peak_bytes"] for g in process["gpus"]}, {None},
+        "its GPUs in JSON")
     gpu = next(g for g in daemon.json()["gpus"] if g["gpu_id"] == GPU)
-    equal([gpu[k] for k in ("used_bytes", "peak_bytes", "processes", "memory_complete")], [None, None, None, False], "GPU in JSON")
+    equal([gpu[k] for k in ("used_bytes", "peak_bytes", "processes", "memory_complete")], [None, None, None, False],
+        "GPU in JSON")
     equal(daemon.json()["gpu_utilization"], [], "gpu_utilization")
     young = hold(daemon, gpu_user(), 5 << 30)
-    equal(wait_for_memory(daemon, young, 1), {name: [5 << 30] for name in MEMORY[:2]}, "memory of a process that came later")
+    equal(wait_for_memory(daemon, young, 1), {name: [5 << 30] for name in MEMORY[:2]},
+        "memory of a process that came later")
     equal(ratio(daemon), [0, None], "the GPU of both")
     old.end()
     daemon.gone(old.pid)
@@ -352,10 +360,12 @@ def memory_from_before_a_sudden_end_is_absent():
 
 @test
 def a_process_that_says_nothing_hides_its_gpu():
-    """It holds 3 GiB and makes no call after the restart: it has no series at all, but its GPU is not said to be empty."""
+    """It holds 3 GiB and makes no call after the restart: it has no series at all, but its GPU is not said to be
+    empty."""
     daemon, old = restarted(Daemon.end)
     young = hold(daemon, gpu_user(), 5 << 30)
-    equal(wait_for_memory(daemon, young, 1), {name: [5 << 30] for name in MEMORY[:2]}, "memory of a process that came later")
+    equal(wait_for_memory(daemon, young, 1), {name: [5 << 30] for name in MEMORY[:2]},
+        "memory of a process that came later")
     equal(ratio(daemon), [0, None], "the GPU of both")
     check(old.pid not in daemon.metrics().pids(), "the silent one has no series")
     old.end()

@@ -6,8 +6,9 @@
     llm_engine.py both PORT SOCKET CUDA   the front end, whose child is the engine
     llm_engine.py zmq-front PORT SOCKET, zmq-engine SOCKET CUDA     the same over ZMQ
 
-A step of the engine is LAUNCHES launches and CALLS system calls more than what it takes to talk. Each event says how many launches the
-engine has done in all. Until it is asked for the first time it launches now and then: a library is hooked a moment after it was mapped.
+A step of the engine is LAUNCHES launches and CALLS system calls more than what it takes to talk. Each event says how
+many launches the engine has done in all. Until it is asked for the first time it launches now and then: a library is
+hooked a moment after it was mapped.
 """
 import asyncio
 import ctypes

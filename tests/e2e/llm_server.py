@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A server as those of language models are, for tests: llm_server.py LIBRARY ADDRESS [CUDA]. It answers
-POST /v1/chat/completions with {"events", "wait", "gap", "stream", "comment", "blocks"}: after so many seconds so many events, so
-many seconds apart, and for so long it does nothing else; anything else by its status: /status/404. ADDRESS: a port, or the path of a Unix socket.
+POST /v1/chat/completions with {"events", "wait", "gap", "stream", "comment", "blocks"}: after so many seconds so many
+events, so many seconds apart, and for so long it does nothing else; anything else by its status: /status/404. ADDRESS:
+a port, or the path of a Unix socket.
 """
 import asyncio
 import ctypes
@@ -68,7 +69,8 @@ async def asgi(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": text})
         return
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream; charset=utf-8")]})
+    await send({"type": "http.response.start", "status": 200,
+        "headers": [(b"content-type", b"text/event-stream; charset=utf-8")]})
     async for part in events(ask):
         await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
@@ -113,8 +115,8 @@ def run_aiohttp(address):
 
 
 def run_script(address):
-    """Answers exactly with the pieces that it is told: each connection sends one line of JSON, [[text, seconds], ...] behind the
-    head in X-Script, or closes at once where there is none."""
+    """Answers exactly with the pieces that it is told: each connection sends one line of JSON, [[text, seconds], ...]
+    behind the head in X-Script, or closes at once where there is none."""
     listener = socket.socket(socket.AF_UNIX if "/" in address else socket.AF_INET)
     if "/" not in address:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

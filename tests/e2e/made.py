@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Faults that are made for real, and what was first in the list of `zernel why`: docs/WHY.md has them as a table, to which each test
-that makes one holds what it found. With WRITE=1 it writes that there."""
+"""Faults that are made for real, and what was first in the list of `zernel why`: docs/WHY.md has them as a table, to
+which each test that makes one holds what it found. With WRITE=1 it writes that there."""
 import os
 
 from harness import ROOT, check, equal
@@ -55,4 +55,5 @@ def whole():
     """The table has a row for each of MADE, and no other."""
     with open(DOCS) as file:
         rows = rows_of(file.read())[1]
-    equal([r.split(" | ")[0] for r in rows], [f"| {what}" for what in MADE.values()], "faults of the table in docs/WHY.md")
+    equal([r.split(" | ")[0] for r in rows], [f"| {what}" for what in MADE.values()],
+        "faults of the table in docs/WHY.md")

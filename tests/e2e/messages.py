@@ -11,7 +11,8 @@ import socket
 import urllib.request
 
 from clients import api, prometheus, target
-from harness import (CUDA, PATIENCE, Absent, Actor, Daemon, check, copy_of, equal, folder, main, need, parse_metrics, run, test, test_simulated,
+from harness import (CUDA, PATIENCE, Absent, Actor, Daemon, check, copy_of, equal, folder, main, need, parse_metrics,
+                     run, test, test_simulated,
                      wait_until)
 
 ACCEPT = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
@@ -27,7 +28,8 @@ def definitions():
     source = os.path.join(MODEL, "io/prometheus/client/metrics.proto")
     if not os.path.exists(source):
         raise Absent(f"{source} (golang-github-prometheus-client-model-dev)")
-    got = run([need("protoc"), "-I", MODEL, "-I", "/usr/include", f"--python_out={place}", "io/prometheus/client/metrics.proto"])
+    got = run([need("protoc"), "-I", MODEL, "-I", "/usr/include", f"--python_out={place}",
+        "io/prometheus/client/metrics.proto"])
     equal((got.returncode, got.stderr), (0, ""), "protoc")
     made = glob.glob(f"{place}/**/metrics_pb2.py", recursive=True)
     spec = importlib.util.spec_from_file_location("metrics_pb2", made[0])
@@ -135,7 +137,8 @@ def quantile(buckets, q):
 
 
 def in_a_row(daemon, *accepts):
-    """Bodies of /metrics in these forms, asked for at once, so that the daemon answers them one right after the other."""
+    """Bodies of /metrics in these forms, asked for at once, so that the daemon answers them one right after the
+    other."""
     with socket.create_connection(("127.0.0.1", daemon.port), PATIENCE) as s, s.makefile("rb") as file:
         s.sendall("".join(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {a}\r\n\r\n" for a in accepts).encode())
         for _ in accepts:
@@ -197,7 +200,8 @@ def messages_of_a_live_process():
     wait_until(lambda: daemon.metrics().one("zernel_cuda_launches_total", pid=str(actor.pid)) == 7, "launches")
 
     def compare():
-        text = {(n, frozenset(ls)): v for (n, ls), v in parse_metrics(daemon.get("/metrics")).items() if not OWN.match(n)}
+        text = {(n, frozenset(ls)): v for (n, ls), v in parse_metrics(daemon.get("/metrics")).items()
+            if not OWN.match(n)}
         ours = {(n, frozenset(ls)): v for f in families(get(daemon)) for n, ls, v in samples(f) if not OWN.match(n)}
         return (text, ours) if set(text) == set(ours) else None
     text, ours = wait_until(compare, "the same series in both")
@@ -211,7 +215,8 @@ def messages_of_a_live_process():
 @test_simulated
 def native_histograms_have_the_quantiles_of_the_summaries():
     daemon = Daemon("--simulate")
-    wait_until(lambda: max(daemon.metrics().all("zernel_dataloader_wait_seconds_count").values(), default=0) >= 30, "data")
+    wait_until(lambda: max(daemon.metrics().all("zernel_dataloader_wait_seconds_count").values(), default=0) >= 30,
+        "data")
     _, got = steady(daemon)
     by_name, compared = {f.name: f for f in got}, 0
     for family in got:
@@ -224,7 +229,8 @@ def native_histograms_have_the_quantiles_of_the_summaries():
             buckets = native(h.histogram)
             for q in s.summary.quantile:
                 if s.summary.sample_count * (1 - q.quantile) < 10:
-                    continue  # the largest of a few: the summary is clipped to the largest time, which buckets do not know
+                    # the largest of a few: the summary is clipped to the largest time, which buckets do not know
+                    continue
                 found = quantile(buckets, q.quantile)
                 check(abs(found / q.value - 1) <= WITHIN, f"{family.name} {q.quantile}: {found}, not {q.value}")
                 compared += 1
@@ -243,21 +249,25 @@ def prometheus_takes_native_histograms():
     seen = wait_until(lambda: target(server), "a scrape")
     equal((seen["health"], seen["lastError"]), ("up", ""), "the target")
     name = "zernel_cuda_launch_latency"
-    wait_until(lambda: api(server, "query", query=f"histogram_count({name}_hist_seconds) > 20000")["result"], "a native histogram")
+    wait_until(lambda: api(server, "query", query=f"histogram_count({name}_hist_seconds) > 20000")["result"],
+        "a native histogram")
     wait_until(lambda: api(server, "query", query="up == 1")["result"], "up")
     equal(api(server, "query", query=f"{name}_hist_seconds_bucket")["result"], [], "classic buckets besides")
     stamp = api(server, "query", query=f"timestamp({name}_hist_seconds)")["result"][0]["value"][1]
     for q in ("0.5", "0.99"):
         summary = by_labels(api(server, "query", query=f'{name}_seconds{{quantile="{q}"}}', time=stamp)["result"])
-        found = by_labels(api(server, "query", query=f"histogram_quantile({q}, {name}_hist_seconds)", time=stamp)["result"])
+        found = by_labels(api(server, "query", query=f"histogram_quantile({q}, {name}_hist_seconds)",
+            time=stamp)["result"])
         equal(set(found), set(summary), "series")
         equal(len(found), 8, "ranks")
         for key, value in summary.items():
             check(abs(found[key] / value - 1) <= WITHIN, f"{q} of {set(key)}: {found[key]}, not {value}")
     for what in ("count", "sum"):
         summary = by_labels(api(server, "query", query=f"{name}_seconds_{what}", time=stamp)["result"])
-        equal(by_labels(api(server, "query", query=f"histogram_{what}({name}_hist_seconds)", time=stamp)["result"]), summary, what)
-    wait_until(lambda: api(server, "query", query=f"histogram_quantile(0.99, sum(rate({name}_hist_seconds[10s])))")["result"], "a rate")
+        equal(by_labels(api(server, "query", query=f"histogram_{what}({name}_hist_seconds)", time=stamp)["result"]),
+            summary, what)
+    wait_until(lambda: api(server, "query",
+        query=f"histogram_quantile(0.99, sum(rate({name}_hist_seconds[10s])))")["result"], "a rate")
     process.kill()
 
 

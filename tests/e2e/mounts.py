@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 
-from harness import NOBODY, ZERNEL, Absent, Daemon, Process, check, equal, folder, main, parse_json, run, test, wait_until, with_id
+from harness import NOBODY, ZERNEL, Absent, Daemon, Process, check, equal, folder, main, parse_json, run, test, \
+    wait_until, with_id
 
 MIB = 1 << 20
 WARNINGS = [r"warning: probe: (vfs|meta): "]
@@ -189,7 +190,8 @@ def mounts_of_one_user_leave_room_for_others():
         daemon.shows("write", point, 3 * MIB)
     used = daemon.metrics().one("zernel_table_entries", table="io_series")
     limit = daemon.metrics().one("zernel_table_limit", table="io_series")
-    check(limit / 3 < used < 0.6 * limit, f"{used} of {limit} series are in use: half of them at most are the hoarder's")
+    check(limit / 3 < used < 0.6 * limit,
+        f"{used} of {limit} series are in use: half of them at most are the hoarder's")
     hoards[0].say("again")  # more than at the first tick
     said(daemon)
 
@@ -275,7 +277,8 @@ os._exit(0)
 """
 
     def __init__(self, uid, fifo, count):
-        super().__init__(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", sys.executable, "-c", self.SCRIPT,
+        super().__init__(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", sys.executable, "-c",
+            self.SCRIPT,
                           fifo, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         equal(self.process.stdout.readline(), "ready\n", "what it says first")
 
@@ -304,9 +307,11 @@ sys.stdin.read()
 
 @test
 def operations_that_do_not_return_leave_others_theirs():
-    """A user has more of them than can be followed. He loses some of his own, and only he; the report of his job says so."""
+    """A user has more of them than can be followed. He loses some of his own, and only he; the report of his job says
+    so."""
     root, daemon = folder(), Jobs()
-    daemon.expect = [r"quota: file operations under way: \d+ refused, the last one to user 65534, who holds [1-9]\d* of 8192",
+    daemon.expect = [r"quota: file operations under way: \d+ refused, the last one to user 65534, who holds [1-9]\d* "
+                     r"of 8192",
                      REFUSED[-1]]
     os.mkfifo(f"{root}/fifo")
     os.chmod(f"{root}/fifo", 0o666)
@@ -315,14 +320,16 @@ def operations_that_do_not_return_leave_others_theirs():
     blocked.go()
     with tmpfs(f"{root}/data") as point:
         os.chmod(point, 0o777)
-        other = Process(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "sh", "-c", 'read x; exec "$@"', "-",
+        other = Process(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "sh", "-c",
+            'read x; exec "$@"', "-",
                          sys.executable, "-c", SEVERAL, point], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         daemon.job("start", "2", "--pid", str(other.pid))
         other.process.stdin.write("\n")
         other.process.stdin.flush()
         equal(other.process.stdout.readline(), "done\n", "what the other user says")
         metrics, reports = daemon.metrics(), [daemon.report_of(job) for job in ("1", "2")]
-        did = {op: metrics.one("zernel_io_requests_total", job_id="2", mount=point, op=op) for op in ("write", "read", "create")}
+        did = {op: metrics.one("zernel_io_requests_total", job_id="2", mount=point, op=op)
+            for op in ("write", "read", "create")}
         equal(did, {"write": 37 * 53, "read": 37 * 53, "create": 37}, "what the other user did")
         equal(daemon.bytes("write", point, job="2"), 7 * 37 * 53, "bytes that he wrote")
     check(metrics.lost()["operation"] > 0, "what was lost")
@@ -420,7 +427,8 @@ def what_only_a_process_sees():
 
 @test
 def what_only_processes_see_that_are_gone():
-    """Whoever used the mount first has ended before the daemon looks: the shell that began it tells, or their container's init."""
+    """Whoever used the mount first has ended before the daemon looks: the shell that began it tells, or their
+    container's init."""
     root, daemon, shells = folder(), Files(), []
     cases = {"parent": (["unshare", "-m", "sh"], "{}"), "init": (["unshare", "-m", "-p", "--fork", "sh"], "({}; :)")}
     for name, (begin, how) in cases.items():
@@ -452,7 +460,8 @@ def dd_in_small_and_large_blocks():
         equal(calls, 16 + 10007, "writes")
         equal(daemon.metrics().one("zernel_io_latency_seconds_count", mount=point, op="write"), calls, "durations")
         equal(daemon.metrics().one("zernel_io_requests_total", mount=point, op="fsync"), 1, "fsync")
-        if run(["dd", "if=/dev/zero", f"of={point}/d", "bs=1M", "count=3", "oflag=direct", "status=none"]).returncode == 0:
+        if run(["dd", "if=/dev/zero", f"of={point}/d", "bs=1M", "count=3", "oflag=direct",
+                "status=none"]).returncode == 0:
             daemon.expects("write", point, 19 * MIB + 7 * 10007)
         sh("dd", f"if={point}/a", "of=/dev/null", "bs=1M", "status=none")
         daemon.expects("read", point, 11 * MIB)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Functions that newer programs call, each with figures of its own: copies by a struct or in batches, memory that is set,
-registered or shared by several GPUs, green contexts, what loads code, and what NCCL has learnt since 2.27."""
+"""Functions that newer programs call, each with figures of its own: copies by a struct or in batches, memory that is
+set, registered or shared by several GPUs, green contexts, what loads code, and what NCCL has learnt since 2.27."""
 from harness import CUDA, NCCL, Actor, Daemon, check, equal, main, test, wait_until
 from figures import by, copies
 
@@ -45,7 +45,8 @@ def started(nccl=False):
 def copies_in_batches():
     daemon, actor = started()
     for suffix in ("", "_ptsz", "_v2", "_v2_ptsz"):
-        actor.do(f"for i in range(5): ok(cuda.cuMemcpyBatchAsync{suffix}(None, None, sizes({2 * MIB}, {MIB}, {MIB}), c_size_t(3)))")
+        actor.do(f"for i in range(5): ok(cuda.cuMemcpyBatchAsync{suffix}(None, None, sizes({2 * MIB}, {MIB}, {MIB}), "
+                 f"c_size_t(3)))")
         actor.do(f"ok(cuda.cuMemcpy3DBatchAsync{suffix}(c_size_t(2), boxes((1024, 8, 1), (64, 4, 2))))")
     equal(copies(daemon, actor), {"other": (5 * 4 + 4, 20 * 4 * MIB + 4 * (8192 + 512))}, "copies")
     equal(daemon.metrics().lost(), {}, "what was lost")
@@ -75,7 +76,8 @@ def copies_that_a_struct_describes():
         actor.do(f"ok(cuda.{name}(box_3d({DEVICE}, {ARRAY}, 64, 5, 3)))")
         actor.do(f"ok(cuda.{name}(box_3d({HOST}, {UNIFIED}, 16, 2, 2)))")
     actor.do("cuda.fake_cuda_set(b'fail_next', 1); ok(cuda.cuMemcpy2D_v2(box_2d(1, 2, 9, 9)), 1)")
-    equal(copies(daemon, actor), {"htod": (6, 6 * 3000), "dtoh": (6, 6 * 700), "dtod": (8, 8 * 960), "other": (8, 8 * 64)},
+    equal(copies(daemon, actor), {"htod": (6, 6 * 3000), "dtoh": (6, 6 * 700), "dtod": (8, 8 * 960),
+        "other": (8, 8 * 64)},
           "copies")
     waits = by(daemon, actor, "zernel_cuda_sync_seconds_count", "call")
     equal(waits, {"memcpy_htod": 5, "memcpy_dtoh": 4}, "blocking ones, with the one that failed")
@@ -111,7 +113,8 @@ def host_memory_that_is_registered():
     pid = str(actor.pid)
     actor.do(f"ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 40), c_size_t({64 * MIB}), 0))")
     actor.do(f"ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 41), c_size_t({MIB}), 0))")
-    actor.do(f"cuda.fake_cuda_set(b'fail_next', 2); ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 42), c_size_t({MIB}), 0), 2)")
+    actor.do(f"cuda.fake_cuda_set(b'fail_next', 2); ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 42), c_size_t({MIB}), "
+             f"0), 2)")
     pinned = wait_until(lambda: daemon.metrics().one("zernel_gpu_host_pinned_bytes", pid=pid), "pinned memory")
     equal(pinned, 65 * MIB, "pinned memory")
     actor.do("ok(cuda.cuMemHostUnregister(c_void_p(1 << 40)))")
@@ -147,7 +150,8 @@ def memory_of_a_green_context():
 LOADS = {"module": ["cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary"],
          "library": ["cuLibraryLoadData", "cuLibraryLoadFromFile"],
          "function": ["cuModuleGetFunction", "cuLibraryGetKernel", "cuKernelGetFunction"],
-         "graph": ["cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams",
+         "graph": ["cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithFlags",
+                   "cuGraphInstantiateWithParams",
                    "cuGraphInstantiateWithParams_ptsz", "cuGraphExecUpdate", "cuGraphExecUpdate_v2", "cuGraphUpload",
                    "cuGraphUpload_ptsz"]}
 
@@ -176,11 +180,13 @@ def nccl_calls(daemon, actor):
 def one_sided_operations_and_windows():
     daemon, actor = started(nccl=True)
     actor.do("comm = c_void_p(); ok(nccl.ncclCommInitAll(byref(comm), 1, None))")
-    actor.do("for i in range(7): ok(nccl.ncclPutSignal(None, c_size_t(11), 7, 0, None, c_size_t(0), 0, 0, 0, comm, None))")
+    actor.do("for i in range(7): ok(nccl.ncclPutSignal(None, c_size_t(11), 7, 0, None, c_size_t(0), 0, 0, 0, comm, "
+             "None))")
     actor.do("for i in range(5): ok(nccl.ncclSignal(0, 0, 0, 0, comm, None))")
     actor.do("for i in range(3): ok(nccl.ncclWaitSignal(1, None, comm, None))")
     actor.do("for i in range(2): ok(nccl.ncclCommWindowRegister(comm, None, c_size_t(4096), None, 0))")
-    equal(nccl_calls(daemon, actor), {"put": (7, 7 * 44), "signal": (5, 0), "wait_signal": (3, 0), "window_register": (2, 0)},
+    equal(nccl_calls(daemon, actor), {"put": (7, 7 * 44), "signal": (5, 0), "wait_signal": (3, 0),
+        "window_register": (2, 0)},
           "operations")
     equal(daemon.metrics().lost(), {}, "what was lost")
 

@@ -10,7 +10,8 @@ import threading
 import time
 import urllib.request
 
-from harness import CUDA, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, free_port, main, need, parse_json, run, test, test_simulated, wait_until
+from harness import CUDA, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, free_port, main, need, \
+    parse_json, run, test, test_simulated, wait_until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -153,15 +154,18 @@ def receivers_are_told_of_an_alert_and_of_its_end():
     with open(f"{folder()}/token", "w") as f:
         f.write("s3cret-token-of-the-receiver\n")
     os.chmod(f"{folder()}/token", 0o600)
-    daemon = Daemon("--push-interval-ms", "100", "--alertmanager", f"{am},{slow.url}/prefix,{dead}", "--webhook", f"{hook.url}/a?b=c",
+    daemon = Daemon("--push-interval-ms", "100", "--alertmanager", f"{am},{slow.url}/prefix,{dead}", "--webhook",
+                    f"{hook.url}/a?b=c",
                     "--notify-repeat-ms", "1000", "--outbound-token-file", f"{folder()}/token",
-                    expect=["alert gpu_oom_warning", "sender: alertmanager .*Connection refused", "sender: alertmanager .*status 500"])
+                    expect=["alert gpu_oom_warning", "sender: alertmanager .*Connection refused",
+                            "sender: alertmanager .*status 500"])
     memory = Memory(daemon)
     equal(hook.requests, [], "messages before anything fires")
     memory.fill()
     firing = wait_until(alerts, "the alert in Alertmanager", 40)
     node = daemon.json()["node"]
-    equal([a["labels"] for a in firing], [{"alertname": "gpu_oom_warning", "severity": "critical", "gpu_id": "0", "node": node}], "labels")
+    equal([a["labels"] for a in firing],
+        [{"alertname": "gpu_oom_warning", "severity": "critical", "gpu_id": "0", "node": node}], "labels")
     check(firing[0]["annotations"]["summary"], "a summary")
     equal(firing[0]["generatorURL"], f"http://{node}:{daemon.port}/", "generatorURL")
     wait_until(lambda: hook.requests, "a message to the webhook")
@@ -177,8 +181,10 @@ def receivers_are_told_of_an_alert_and_of_its_end():
     memory.free()
     wait_until(lambda: not alerts(), "its end in Alertmanager")
     wait_until(lambda: len(hook.requests) == 2, "its end in the webhook")
-    equal([(a["status"], a["since_ms"]) for a in hook.messages()[1]["alerts"]], [("resolved", message["alerts"][0]["since_ms"])], "its end")
-    wait_until(lambda: sent(daemon, "webhook") == {"ok": 2, "retried": 0, "refused": 0, "failed": 0}, "the webhook's counts")
+    equal([(a["status"], a["since_ms"]) for a in hook.messages()[1]["alerts"]],
+        [("resolved", message["alerts"][0]["since_ms"])], "its end")
+    wait_until(lambda: sent(daemon, "webhook") == {"ok": 2, "retried": 0, "refused": 0, "failed": 0},
+        "the webhook's counts")
     counts = sent(daemon, "alertmanager")
     check(counts["ok"] > 5 and counts["retried"] >= 4 and counts["refused"] == 0, f"Alertmanagers' counts: {counts}")
     equal(daemon.metrics().one("zernel_outbound_down", to="alertmanager"), 1, "destinations that are down")
@@ -191,11 +197,15 @@ def receivers_are_told_of_an_alert_and_of_its_end():
 def a_simulated_alert_comes_to_alertmanager_and_goes():
     am, alerts = alertmanager()
     with open(f"{folder()}/rules", "w") as f:
-        f.write("disable all\nalert gpu_oom_warning\n  expr zernel_gpu_memory_used_ratio > 95%\n  for 1s\n  severity critical\n")
-    daemon = Daemon("--simulate", "--simulate-scenario", "memory-leak", "--simulate-cycle-s", "20", "--push-interval-ms", "250",
+        f.write("disable all\nalert gpu_oom_warning\n  expr zernel_gpu_memory_used_ratio > 95%\n  for 1s\n  severity "
+                "critical\n")
+    daemon = Daemon("--simulate", "--simulate-scenario", "memory-leak", "--simulate-cycle-s", "20",
+                    "--push-interval-ms", "250",
                     "--alerts", f"{folder()}/rules", "--alertmanager", am, expect=["alert gpu_oom_warning"])
     firing = wait_until(alerts, "the alert in Alertmanager", 60)
-    equal([a["labels"] for a in firing], [{"alertname": "gpu_oom_warning", "severity": "critical", "gpu_id": "3", "source": "simulated",
+    equal([a["labels"] for a in firing],
+                                           [{"alertname": "gpu_oom_warning", "severity": "critical", "gpu_id": "3",
+                                             "source": "simulated",
                                            "node": daemon.json()["node"]}], "labels")
     wait_until(lambda: not alerts(), "its end in Alertmanager", 60)
 
@@ -271,11 +281,13 @@ def exports_that_nobody_takes_are_dropped_and_counted():
 @test_simulated
 def the_daemon_outlives_the_sender():
     hook = Receiver(good)
-    daemon = Daemon("--simulate", "--push-interval-ms", "100", "--webhook", hook.url, expect=["sender: killed by signal 9"])
+    daemon = Daemon("--simulate", "--push-interval-ms", "100", "--webhook", hook.url,
+        expect=["sender: killed by signal 9"])
     sender = sender_of(daemon)
     with open(f"/proc/{sender}/status") as file:
         status = dict(re.findall(r"(?m)^(\w+):\s*(.*)$", file.read()))
-    equal((status["Uid"].split("\t"), int(status["CapPrm"], 16), status["Seccomp"]), (["65534"] * 4, 0, "2"), "what it may do")
+    equal((status["Uid"].split("\t"), int(status["CapPrm"], 16), status["Seccomp"]), (["65534"] * 4, 0, "2"),
+        "what it may do")
     equal(daemon.metrics().one("zernel_outbound_down", to="webhook"), 0, "destinations that are down")
     os.kill(sender, signal.SIGKILL)
     wait_until(lambda: daemon.metrics().one("zernel_outbound_down", to="webhook") == 1, "that it has ended")

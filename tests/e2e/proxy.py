@@ -8,7 +8,8 @@ import ssl
 import subprocess
 
 from clients import need_module
-from harness import ROOT, Daemon, Process, check, equal, folder, free_port, main, need, parse_json, run, test_simulated, wait_until
+from harness import ROOT, Daemon, Process, check, equal, folder, free_port, main, need, parse_json, run, \
+    test_simulated, wait_until
 
 OUTER = """daemon off; master_process off; pid {0}/pid; error_log {0}/error; events {{}}
 http {{ access_log off; client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f;
@@ -30,12 +31,14 @@ def documented(port, daemon):
 
 def start_nginx(port, daemon):
     here = folder()
-    made = run([need("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+    made = run([need("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
+        "/CN=localhost",
                 "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{here}/node7.key", "-out", f"{here}/node7.pem"])
     equal(made.returncode, 0, made.stderr)
     with open(f"{here}/nginx.conf", "w") as f:
         f.write(OUTER.format(here, documented(port, daemon)))
-    nginx = Process([need("/usr/sbin/nginx"), "-e", f"{here}/error", "-c", f"{here}/nginx.conf"], stderr=subprocess.DEVNULL)
+    nginx = Process([need("/usr/sbin/nginx"), "-e", f"{here}/error", "-c", f"{here}/nginx.conf"],
+        stderr=subprocess.DEVNULL)
     nginx.wanted = None
     return nginx
 

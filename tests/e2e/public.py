@@ -82,7 +82,8 @@ def curl_asks_for_formats():
     for accept, kind in (("*/*", "text/plain; version=0.0.4; charset=utf-8"),
                          ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
                           "application/openmetrics-text; version=1.0.0; charset=utf-8"),
-                         ("application/openmetrics-text;q=0.1,text/plain;q=0.9", "text/plain; version=0.0.4; charset=utf-8"),
+                         ("application/openmetrics-text;q=0.1,text/plain;q=0.9",
+                          "text/plain; version=0.0.4; charset=utf-8"),
                          ("application/openmetrics-text;q=0", "text/plain; version=0.0.4; charset=utf-8")):
         _, headers, body = curl(daemon, "/metrics", "-H", f"Accept: {accept}")
         equal(headers["content-type"], kind, f"type for {accept}")
@@ -118,7 +119,8 @@ def curl_is_refused_politely():
     daemon = Daemon("--simulate")
     rows = (("/nothing", (), 404), ("/metrics", ("-X", "DELETE"), 405), ("/metrics", ("-d", "x=1"), 405),
             ("/json?topics=x", (), 400), ("/ws", (), 426), ("/" + "a" * 4000, (), 414),
-            ("/metrics", ("-H", "X-Long: " + "a" * 9000), 431), ("/json", ("-H", "Host: evil.example"), 421), ("/metrics", ("-X", "BREW"), 501),
+            ("/metrics", ("-H", "X-Long: " + "a" * 9000), 431), ("/json", ("-H", "Host: evil.example"), 421),
+            ("/metrics", ("-X", "BREW"), 501),
             ("/metrics", ("-H", "Transfer-Encoding: chunked", "-d", "x=1"), 405))
     for path, options, status in rows:
         first, headers, body = curl(daemon, path, *options)
@@ -174,7 +176,8 @@ def the_end_of_what_a_client_sends_is_not_its_end():
 def noise_gets_a_clean_end():
     daemon = Daemon("--simulate")
     hello = bytes.fromhex("16030100050100000103") + os.urandom(200)
-    for sent in (hello, b"\x00" * 300, b"\xff" * 300, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"SSH-2.0-x\r\n", b"\r\n\r\nx\r\n\r\n"):
+    for sent in (hello, b"\x00" * 300, b"\xff" * 300, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"SSH-2.0-x\r\n",
+            b"\r\n\r\nx\r\n\r\n"):
         got = bare(daemon, sent)
         check(not got or re.match(rb"HTTP/1\.1 (400|501|505) ", got), f"{sent[:10]!r}: {got[:60]!r}")
     equal(curl(daemon, "/health")[0], "HTTP/1.1 200 OK", "it serves on")
@@ -185,7 +188,8 @@ def pythons_client_keeps_its_connection():
     daemon = Daemon("--simulate")
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
     State.cleanup.callback(connection.close)
-    for method, path in (("GET", "/json"), ("HEAD", "/json"), ("GET", "/metrics"), ("OPTIONS", "/metrics"), ("GET", "/health")):
+    for method, path in (("GET", "/json"), ("HEAD", "/json"), ("GET", "/metrics"), ("OPTIONS", "/metrics"),
+            ("GET", "/health")):
         connection.request(method, path)
         answer = connection.getresponse()
         body = answer.read()

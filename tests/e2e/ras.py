@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""NCCL's RAS service, asked about a job that hangs: by a server that stands in for it, which answers in both of its forms, and
-in every way that is wrong. The hang is real; its ranks are those of the stand-in NCCL, which has no such service."""
+"""NCCL's RAS service, asked about a job that hangs: by a server that stands in for it, which answers in both of its
+forms, and in every way that is wrong. The hang is real; its ranks are those of the stand-in NCCL, which has no such
+service."""
 import json
 import socket
 import subprocess
 import threading
 import time
 
-from harness import CUDA, NCCL, NOBODY, ZERNEL, Actor, Daemon, State, check, equal, free_port, main, run, test, wait_until
+from harness import CUDA, NCCL, NOBODY, ZERNEL, Actor, Daemon, State, check, equal, free_port, main, run, test, \
+    wait_until
 from claims import job, live
 from hangs import HELPERS, firing
 from waits import PREPARE
@@ -20,8 +22,8 @@ SLEEP = 45
 
 
 class Service:
-    """Takes connections on loopback, each on a thread. document: what to do with one that asks for the status; json: whether it
-    knows that form; asked: the commands of each connection."""
+    """Takes connections on loopback, each on a thread. document: what to do with one that asks for the status; json:
+    whether it knows that form; asked: the commands of each connection."""
 
     def __init__(self, document, json=True, hello="SERVER PROTOCOL 2\n"):
         self.document, self.json, self.hello, self.asked = document, json, hello, []
@@ -63,29 +65,36 @@ def sends(text):
 
 def rank(number, host, pid, count):
     return {"rank": number, "host": host, "pid": pid, "cuda_dev": 0, "nvml_dev": 0,
-            "status": {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False},
+            "status": {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False,
+                       "abort_flag": False},
             "collective_counts": {"Broadcast": 1, "AllReduce": count}}
 
 
 def communicator(ranks, missing=()):
-    return {"hash": "0x27a079b828ff1a75", "secondary_hash": "0x1:0x2", "size": len(ranks) + len(missing), "ranks_count": len(ranks),
+    return {"hash": "0x27a079b828ff1a75", "secondary_hash": "0x1:0x2", "size": len(ranks) + len(missing),
+            "ranks_count": len(ranks),
             "missing_ranks_count": len(missing), "ranks": ranks, "missing_ranks": list(missing)}
 
 
 def status(*communicators):
-    return json.dumps({"nccl_version": "2.28.9", "cuda_runtime_version": 13000, "communicators_count": len(communicators),
-                       "communicators": communicators, "ras": {"collection_time_sec": 0.01, "timeouts_count": 0}}, indent=2)
+    return json.dumps({"nccl_version": "2.28.9", "cuda_runtime_version": 13000,
+        "communicators_count": len(communicators),
+                       "communicators": communicators, "ras": {"collection_time_sec": 0.01, "timeouts_count": 0}},
+                       indent=2)
 
 
 def of_job(pids, behind=3):
     """What a healthy service says: all ranks have issued 7 but one, of another node."""
     own = [rank(n, "127.0.0.1", pid, 7) for n, pid in enumerate(pids)]
-    return status(communicator([rank(0, "10.255.0.3", 1, 2)]), communicator([*own, rank(9, *FAR, 7 - behind), rank(10, FAR[0], 1, 7)]))
+    return status(communicator([rank(0, "10.255.0.3", 1, 2)]),
+        communicator([*own, rank(9, *FAR, 7 - behind), rank(10, FAR[0], 1, 7)]))
 
 
 def text(*lines):
-    return "\n".join(["NCCL version 2.27.3 compiled with CUDA 12.9", "CUDA runtime version 12090, driver version 12090", "",
-                      "Communicators... (0.02s)", "=============", "", "Errors", "======", "", "Warnings", "========", "", *lines, ""])
+    return "\n".join(["NCCL version 2.27.3 compiled with CUDA 12.9",
+        "CUDA runtime version 12090, driver version 12090", "",
+                      "Communicators... (0.02s)", "=============", "", "Errors", "======", "", "Warnings", "========",
+                      "", *lines, ""])
 
 
 def behind_as_text(rank, host, pid):
@@ -142,12 +151,14 @@ def ras_names_a_rank_of_another_node():
     said = "rank 9 on host 10.255.0.9, process 4711, has issued 3 collectives fewer than the others"
     why = entry(daemon)
     equal((why["ras"]["outcome"], why["ras"]["says"]), ("answered", said), "what it says")
-    equal([(c["hash"], c["size"], c["heard"], c["odd"], c["most"], [r["rank"] for r in c["ranks"]]) for c in why["ras"]["communicators"]],
+    equal([(c["hash"], c["size"], c["heard"], c["odd"], c["most"], [r["rank"] for r in c["ranks"]])
+        for c in why["ras"]["communicators"]],
           [("27a079b828ff1a75", 4, 4, 1, 8, [9])], "the communicator of the job alone")
     check(why["causes"][0]["cause"] == "hang" and why["causes"][0]["says"].endswith(f"; NCCL's RAS says: {said}"), why)
     shown = run([ZERNEL, "why", f"http://127.0.0.1:{daemon.port}"]).stdout
     check(f"  other nodes: NCCL's RAS says: {said}\n" in shown, shown)
-    check("communicators" not in daemon.json("/json?topics=why")["why"][0]["ras"], "the snapshot has the sentence alone")
+    check("communicators" not in daemon.json("/json?topics=why")["why"][0]["ras"],
+        "the snapshot has the sentence alone")
     wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 14)
     time.sleep(2)
     equal(service.asked, [COMMANDS], "it is asked once, and in these words")
@@ -206,17 +217,23 @@ def much(connection):
 
 # name: the service, given the processes' ids; the outcome; what is said
 KINDS = {
-    "broken": (lambda pids: Service(sends("Communicators..." + of_job(pids).replace(",\n", "\n").replace("}\n", "},\n"))), "answered",
+    "broken": (lambda pids: Service(sends("Communicators..." + of_job(pids).replace(",\n", "\n").replace("}\n",
+    "},\n"))), "answered",
                "rank 9 on host 10.255.0.9, process 4711, has issued 3 collectives fewer than the others"),
-    "even": (lambda pids: Service(sends(of_job(pids, 0))), "answered", "no rank stands out: all have issued the same collectives"),
+    "even": (lambda pids: Service(sends(of_job(pids, 0))), "answered",
+             "no rank stands out: all have issued the same collectives"),
     "others": (lambda pids: Service(sends(of_job([1, 2]))), "answered", "nothing of this job"),
-    "text_of_any": (lambda pids: Service(sends(behind_as_text(9, *FAR)), json=False), "answered", "no rank of this job stands out"),
+    "text_of_any": (lambda pids: Service(sends(behind_as_text(9, *FAR)), json=False), "answered",
+                    "no rank of this job stands out"),
     "text_of_ours": (lambda pids: Service(sends(behind_as_text(1, "127.0.0.1", pids[1])), json=False), "answered",
                      "rank 1 on host 127.0.0.1, process {1}, has issued 1 collective fewer than the others"),
-    "silent": (lambda pids: Service(lambda c: time.sleep(60)), "no_answer", "NCCL's RAS service at {a}: it does not answer"),
-    "endless": (lambda pids: Service(never_ending_line), "not_understood", "NCCL's RAS service at {a}: its answer is not understood"),
+    "silent": (lambda pids: Service(lambda c: time.sleep(60)), "no_answer",
+               "NCCL's RAS service at {a}: it does not answer"),
+    "endless": (lambda pids: Service(never_ending_line), "not_understood",
+                "NCCL's RAS service at {a}: its answer is not understood"),
     "much": (lambda pids: Service(much), "too_long", "NCCL's RAS service at {a}: its answer is too long"),
-    "early": (lambda pids: Service(sends(of_job(pids)[:900])), "incomplete", "NCCL's RAS service at {a}: its answer was cut short"),
+    "early": (lambda pids: Service(sends(of_job(pids)[:900])), "incomplete",
+              "NCCL's RAS service at {a}: its answer was cut short"),
     "closed": (lambda pids: Service(sends("")), "no_answer", "NCCL's RAS service at {a}: it does not answer"),
     "web": (lambda pids: Service(sends(""), hello="HTTP/1.1 400 Bad Request\n"), "not_understood",
             "NCCL's RAS service at {a}: its answer is not understood"),
@@ -258,8 +275,11 @@ def ras_is_asked_of_this_node_and_this_user_alone():
     daemon = Daemon("--push-interval-ms", "250")
     service, nobodys = Service(sends("")), f"127.0.0.1:{free_port()}"
     cases = {  # user, address: what is said of it
-        (1000, service.address): ("of_another_user", "who listens there is not known to be the user of the job, so nobody was asked"),
-        (1001, nobodys): ("nobody_listens", "nobody listens there: NCCL is older than 2.24, or its RAS is off or in another network namespace"),
+        (1000, service.address): ("of_another_user",
+                                  "who listens there is not known to be the user of the job, so nobody was asked"),
+        (1001, nobodys): ("nobody_listens",
+                          "nobody listens there: NCCL is older than 2.24, or its RAS is off or in another network "
+                          "namespace"),
         (1002, "10.255.0.1:28028"): ("not_on_this_node", "that is no address of this node, so nobody was asked"),
         (NOBODY, 'exam"ple.org:28028'): ("not_on_this_node", "that is no address of this node, so nobody was asked"),
     }
@@ -267,7 +287,8 @@ def ras_is_asked_of_this_node_and_this_user_alone():
         pair = Pair(daemon, f"of {user}", address, user)
         pair.hang(60)
         shown = address.replace('"', "?")
-        wait_until(lambda: (over(daemon) or {}).get("address") == shown, f"{address} is looked at", 14, seen=lambda: entry(daemon)["ras"])
+        wait_until(lambda: (over(daemon) or {}).get("address") == shown, f"{address} is looked at", 14,
+            seen=lambda: entry(daemon)["ras"])
         ras = over(daemon)
         equal((ras["outcome"], ras["says"]), (outcome, f"NCCL's RAS service at {shown}: {says}"), address)
         for a in pair.ranks:

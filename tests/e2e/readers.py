@@ -87,8 +87,8 @@ OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 
 def read_by_all(daemon):
-    """/metrics in both forms: our own strict reader, promtool, and both of prometheus_client's; {series: value}. The forms are of
-    two moments: between them the last process with some figure may end, but not each time."""
+    """/metrics in both forms: our own strict reader, promtool, and both of prometheus_client's; {series: value}. The
+    forms are of two moments: between them the last process with some figure may end, but not each time."""
     for _ in range(4):
         plain, lacking = read_once(daemon)
         if not lacking:

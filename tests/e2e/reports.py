@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Reports of a running daemon as files: whole or not there, whoever is killed and when; and a folder that cannot be written.
-Jobs are told of over the control socket; the daemon simulates."""
+"""Reports of a running daemon as files: whole or not there, whoever is killed and when; and a folder that cannot be
+written. Jobs are told of over the control socket; the daemon simulates."""
 import os
 import signal
 import socket

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""--simulate-scenario: each makes alerts fire and be resolved, and no others. With the built-in rules, their times cut short;
-with those as they are, and idle-gpu, which needs a minute to be sure, see scenario_test.c."""
+"""--simulate-scenario: each makes alerts fire and be resolved, and no others. With the built-in rules, their times cut
+short; with those as they are, and idle-gpu, which needs a minute to be sure, see scenario_test.c."""
 import os
 import re
 
@@ -41,7 +41,8 @@ def short_rules(names):
 def simulating(scenario, *options, expect=()):
     """A daemon whose fault is there for CYCLE_S / 2 at a time, and is told of within seconds."""
     alerts = SCENARIOS[scenario]
-    return Daemon("--simulate", "--simulate-scenario", scenario, "--simulate-cycle-s", str(CYCLE_S), "--push-interval-ms", "250",
+    return Daemon("--simulate", "--simulate-scenario", scenario, "--simulate-cycle-s", str(CYCLE_S),
+                  "--push-interval-ms", "250",
                   "--alerts", short_rules(alerts), *options, expect=[*(f"alert {a}.* fires" for a in alerts), *expect])
 
 
@@ -53,7 +54,8 @@ def said(daemon, what):
 def each_scenario_fires_its_alerts_and_resolves_them():
     daemons = {s: simulating(s) for s in SCENARIOS}
     for scenario, alerts in SCENARIOS.items():
-        wait_until(lambda: alerts <= said(daemons[scenario], "resolved after"), f"the end of {alerts} of {scenario}", 80)
+        wait_until(lambda: alerts <= said(daemons[scenario], "resolved after"), f"the end of {alerts} of {scenario}",
+            80)
     for scenario, alerts in SCENARIOS.items():
         equal(said(daemons[scenario], "fires at"), alerts, f"alerts of {scenario}")
         metrics = daemons[scenario].metrics()
@@ -73,7 +75,8 @@ def a_scenario_begins_well():
 def a_bad_scenario_is_one_line():
     got = run([ZERNELD, "--simulate", "--simulate-scenario", "leak"])
     equal(got.returncode, 2, "exit status")
-    check("'leak' is not a scenario; zerneld --help names them" in got.stderr and len(got.stderr.splitlines()) == 1, got.stderr)
+    check("'leak' is not a scenario; zerneld --help names them" in got.stderr and len(got.stderr.splitlines()) == 1,
+        got.stderr)
     names = run([ZERNELD, "--help"]).stdout.partition("Scenarios: ")[2].partition("\n\n")[0].split()
     check(set(SCENARIOS) <= set(names), f"scenarios: {names}")
 

@@ -13,7 +13,8 @@ class Waiter(Process):
     """tests/fake/waiter.c. idle: further threads that wake now and then."""
 
     def __init__(self, idle=0, before=()):
-        super().__init__([*before, f"{BUILD}/test/waiter", CUDA, NCCL, str(idle)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        super().__init__([*before, f"{BUILD}/test/waiter", CUDA, NCCL, str(idle)], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE,
                          env=application_env({}))
         self.answer()
 
@@ -65,13 +66,15 @@ class Watched:
         after, end = self.seconds()
         got = {c: after[c] - before[c] for c in CAUSES}
         least, most = end[0] - start[1], end[1] - start[0]
-        check(0.99 * least - 0.02 <= sum(got.values()) <= 1.01 * most + 0.02, f"{scenario}: {got} are not the {least} to {most} s that went by")
+        check(0.99 * least - 0.02 <= sum(got.values()) <= 1.01 * most + 0.02,
+            f"{scenario}: {got} are not the {least} to {most} s that went by")
         return did, got
 
 
 def compare(scenario, repeats=41, unseen=0):
-    """All causes within 2 % of the whole. What the program takes for a wait has in it the time until a CPU was free. unseen:
-    waits that may be nobody's, because on a busy machine the thread that wakes may find all there and not wait itself."""
+    """All causes within 2 % of the whole. What the program takes for a wait has in it the time until a CPU was free.
+    unseen: waits that may be nobody's, because on a busy machine the thread that wakes may find all there and not wait
+    itself."""
     w = Watched()
     did, got = w.do(scenario, repeats)
     whole = did["wall"] / 1e9
@@ -79,7 +82,8 @@ def compare(scenario, repeats=41, unseen=0):
     short = unseen * whole / max(did["waits"], 1)
     for cause in ("gpu", "data", "dist", "io"):
         own = did[cause] / 1e9
-        check(own - got["runqueue"] - spare - short <= got[cause] <= own + spare, f"{scenario}: {cause}: {got}, not {did}")
+        check(own - got["runqueue"] - spare - short <= got[cause] <= own + spare,
+            f"{scenario}: {cause}: {got}, not {did}")
     check(abs(got["runqueue"] - did["runqueue"] / 1e9) <= spare or not did["runqueue"], f"{scenario}: {got}, not {did}")
     check(got["cpu"] >= did["cpu"] / 1e9 - got["runqueue"] - spare, f"{scenario}: cpu: {got}, not {did}")
     return w, did, got
@@ -163,7 +167,8 @@ def other_ranks_are_waited_for():
     for scenario in ("gloo", "gloo_hop", "recv"):
         w, did, got = compare(scenario, unseen=0 if scenario == "recv" else 2)
         calls, total = figures(w, "dist_sync_wait")
-        check(did["waits"] - 2 <= calls <= did["waits"] and abs(total - got["dist"]) <= 0.01, f"{calls}, {total}: {did}")
+        check(did["waits"] - 2 <= calls <= did["waits"] and abs(total - got["dist"]) <= 0.01,
+            f"{calls}, {total}: {did}")
 
 
 @test_timed

@@ -53,8 +53,10 @@ def write(name, text):
 def all_that_comes_later_works():
     """What the daemon opens, reads and attaches only long after it has given up the right to do anything else."""
     rules = "alert launches_many\n  expr zernel_cuda_launches_total > %s\n"
-    daemon = Daemon("--control", place("run/control.sock"), "--report-dir", place("reports"), "--push-interval-ms", "200",
-                    "--token-file", write("tokens/file", "a" * 16 + "\n"), "--alerts", write("rules/file", rules % 1000))
+    daemon = Daemon("--control", place("run/control.sock"), "--report-dir", place("reports"), "--push-interval-ms",
+                    "200",
+                    "--token-file", write("tokens/file", "a" * 16 + "\n"), "--alerts",
+                    write("rules/file", rules % 1000))
     key = {"Authorization": "Bearer " + "a" * 16}
     daemon.get = lambda path, headers=None, get=daemon.get: get(path, {**key, **(headers or {})})
 

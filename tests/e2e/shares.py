@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tables of the kernel that several users share: who takes all that he can get leaves room for the others, for threads that
-launch above all, and a node with many CPUs has room for all that works on it."""
+"""Tables of the kernel that several users share: who takes all that he can get leaves room for the others, for threads
+that launch above all, and a node with many CPUs has room for all that works on it."""
 import json
 import os
 import subprocess
@@ -211,12 +211,14 @@ def told(process):
 
 @test
 def a_fork_bomb_in_a_job_leaves_others_their_tags():
-    """A job has half of the table of processes of jobs; what it forks beyond is counted once each, and the log names it."""
+    """A job has half of the table of processes of jobs; what it forks beyond is counted once each, and the log names
+    it."""
     size, held = 16384, (16384 - 1024) // 2
     refused = f"quota: processes of jobs: [0-9]+ refused, the last one to job 4711, who holds [0-9]+ of {size}"
     node = Node(expect=[refused, "alert events_lost.* fires"])
     bomb, job = Group("freezer", V1 + "/job_4711/step_0"), Group("freezer", V1 + "/job_4712/step_0")
-    forks = Process([*bomb.entered_by(), os.path.join(TOOLS, "forks"), "8009"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    forks = Process([*bomb.entered_by(), os.path.join(TOOLS, "forks"), "8009"], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE)
     told(forks)
     node.ticked(2)
     found = entries(node, "job_processes")
@@ -246,7 +248,8 @@ for _ in range(2):
 
 @test
 def connections_of_one_user_leave_room_for_others():
-    """Each that is refused is counted once, but for some whose places of that are the same, and what goes is given back."""
+    """Each that is refused is counted once, but for some whose places of that are the same, and what goes is given
+    back."""
     share_of = (4096 - 256) // 2
     refused = 5003 - share_of
     daemon = Daemon(*NO_FILES, expect=[share("connections", NOBODY, 4096, share_of)])
@@ -281,7 +284,8 @@ class Groups:
 @test
 def a_crowd_of_groups_leaves_new_jobs_theirs():
     """Jobs that make all the groups they can leave the reserve, which is for the groups of jobs themselves."""
-    node = Node(expect=["quota: control groups of jobs: [0-9]+ refused, the last one to job 51[0-9]+, who holds [0-9]+ of 8192",
+    node = Node(expect=["quota: control groups of jobs: [0-9]+ refused, the last one to job 51[0-9]+, who holds "
+                        "[0-9]+ of 8192",
                         "alert events_lost.* fires"])
     before = entries(node, "job_cgroups")
     crowd = []

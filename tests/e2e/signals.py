@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel counts of a process that calls a hooked library: exactly where the kernel is exact, and nothing of any
-other process. An interpreter makes a few system calls of its own between two looks: those may be 1 % more."""
+"""What the kernel counts of a process that calls a hooked library: exactly where the kernel is exact, and nothing of
+any other process. An interpreter makes a few system calls of its own between two looks: those may be 1 % more."""
 import os
 import time
 
@@ -59,12 +59,15 @@ def about(got, want, what):
 def system_calls_and_mappings_are_counted():
     daemon = Daemon()
     actor = tracked(daemon)
-    about(grown(daemon, actor, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN, "system calls")
+    about(grown(daemon, actor, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN,
+        "system calls")
     launches = grown(daemon, actor, f"launch(cuda, {OFTEN})", "zernel_syscalls_total")
-    check(launches <= OFTEN // 100, f"{launches} system calls in as many launches as {OFTEN}: probes make some that are not the program's")
+    check(launches <= OFTEN // 100,
+        f"{launches} system calls in as many launches as {OFTEN}: probes make some that are not the program's")
     code = f"for _ in range({SOME}): libc.munmap(c_void_p(libc.mmap(None, c_size_t(100001), 3, 0x22, -1, c_size_t(0))), c_size_t(100001))"
     equal(grown(daemon, actor, code, "zernel_mmap_calls_total", call="munmap"), SOME, "munmap calls")
-    equal(grown(daemon, actor, code, "zernel_mmap_bytes_total", call="munmap"), SOME * 25 * 4096, "bytes in whole pages")
+    equal(grown(daemon, actor, code, "zernel_mmap_bytes_total", call="munmap"), SOME * 25 * 4096,
+        "bytes in whole pages")
     about(grown(daemon, actor, code, "zernel_mmap_calls_total", call="mmap"), SOME, "mmap calls")
     fails = f"for _ in range({SOME}): libc.mmap(None, c_size_t(0), 3, 0x22, -1, c_size_t(0)); libc.munmap(c_void_p(1), c_size_t(4096))"
     equal(grown(daemon, actor, fails, "zernel_mmap_calls_total", call="munmap"), 0, "calls that fail")
@@ -83,18 +86,21 @@ def ids_that_are_alike_are_told_apart():
     for actor, times in (one, OFTEN), (two, 2 * OFTEN), (one, OFTEN):
         rests(one if actor is two else two)
         before = daemon.metrics().one("zernel_syscalls_total", pid=str(one.pid + two.pid - actor.pid))
-        about(grown(daemon, actor, f"for _ in range({times}): libc.syscall(39)", "zernel_syscalls_total"), times, "system calls")
+        about(grown(daemon, actor, f"for _ in range({times}): libc.syscall(39)", "zernel_syscalls_total"), times,
+            "system calls")
         after = daemon.metrics().one("zernel_syscalls_total", pid=str(one.pid + two.pid - actor.pid))
         equal(after, before, "those of the other one, which waits")
     one.end()
-    about(grown(daemon, two, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN, "system calls of the one that is left")
+    about(grown(daemon, two, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN,
+        "system calls of the one that is left")
 
 
 @test
 def others_count_nothing():
     daemon = Daemon("--gpu-majors", RANDOM_MAJOR)
     actor, other = tracked(daemon), Actor()
-    other.do(HELPERS + f"\nfd = os.open('/dev/random', os.O_RDONLY)\nfor _ in range({SOME}): fcntl.ioctl(fd, 0x80045200, b'1234')")
+    other.do(HELPERS + f"\nfd = os.open('/dev/random', os.O_RDONLY)\nfor _ in range({SOME}): fcntl.ioctl(fd, "
+                       f"0x80045200, b'1234')")
     signal = [n for (n, ls) in daemon.metrics() if dict(ls).get("pid") == str(other.pid)]
     equal(signal, [], "series of a process that calls no hooked library")
     equal(daemon.metrics().one("zernel_gpu_ioctl_busy_seconds_total"), None, "time inside its ioctls")
@@ -110,10 +116,12 @@ def ioctls_are_timed_on_gpus_alone():
     equal(grown(daemon, actor, call, "zernel_gpu_ioctl_seconds_count"), SOME, "ioctls")
     daemon.ticked(2)  # what is counted is in what is shown
     m = daemon.metrics()
-    equal(m.one("zernel_gpu_ioctl_seconds_sum"), m.one("zernel_gpu_ioctl_busy_seconds_total"), "one process: all of it is busy")
+    equal(m.one("zernel_gpu_ioctl_seconds_sum"), m.one("zernel_gpu_ioctl_busy_seconds_total"),
+        "one process: all of it is busy")
     equal(m.one("zernel_gpu_ioctl_contended_seconds_total"), 0, "and none of it contended")
     actor.do("fd = pty.openpty()[1]")
-    equal(grown(daemon, actor, f"for _ in range({SOME}): fcntl.ioctl(fd, 0x5413, b'12345678')", "zernel_gpu_ioctl_seconds_count"),
+    equal(grown(daemon, actor, f"for _ in range({SOME}): fcntl.ioctl(fd, 0x5413, b'12345678')",
+        "zernel_gpu_ioctl_seconds_count"),
           0, "ioctls on another device")
 
 
@@ -168,7 +176,8 @@ def switches_are_those_of_the_kernel():
 
     def look():
         m = daemon.metrics()
-        return [m.one("zernel_context_switches_total", pid=str(actor.pid), kind=k) or 0 for k in ("voluntary", "involuntary")]
+        return [m.one("zernel_context_switches_total", pid=str(actor.pid), kind=k) or 0
+            for k in ("voluntary", "involuntary")]
     actor.do("os.sched_setaffinity(0, {0}); a, b = os.pipe(); c, d = os.pipe()")
     actor.do("answer = switches()")
     before = look()
@@ -199,7 +208,8 @@ def migrations_are_exact():
     equal(actor.do("answer = len(os.listdir('/proc/self/task'))"), 1, "threads")
     actor.do("first, other = sorted(os.sched_getaffinity(0))[:2]; os.sched_setaffinity(0, {first})")
     move = "os.sched_setaffinity(0, {other}); os.sched_setaffinity(0, {first})"
-    wait_until(lambda: actor.do(move) or daemon.metrics().one("zernel_thread_migrations_total", pid=str(actor.pid), scope="cpu"),
+    wait_until(lambda: actor.do(move) or daemon.metrics().one("zernel_thread_migrations_total", pid=str(actor.pid),
+        scope="cpu"),
                "migrations are counted")
     move = f"for _ in range({OFTEN}): {move}"
     equal(grown(daemon, actor, move, "zernel_thread_migrations_total", scope="cpu"), 2 * OFTEN, "migrations")
@@ -218,9 +228,11 @@ def tcp_bytes_are_counted_exactly():
     equal(grown(daemon, actor, send, "zernel_tcp_sent_bytes_total"), SOME * 1009, "sent bytes")
     pid = str(actor.pid)
     m = daemon.metrics()
-    equal(m.one("zernel_tcp_received_bytes_total", pid=pid), SOME * 1009, "received bytes, without those only looked at")
+    equal(m.one("zernel_tcp_received_bytes_total", pid=pid), SOME * 1009,
+        "received bytes, without those only looked at")
     equal(m.one("zernel_tcp_sendmsg_seconds_count", pid=pid), SOME, "sends")
-    equal(m.one("zernel_tcp_retransmits_total", pid=pid) or 0, actor.do(RETRANSMITS), "what the kernel sent again: nothing, as a rule")
+    equal(m.one("zernel_tcp_retransmits_total", pid=pid) or 0, actor.do(RETRANSMITS),
+        "what the kernel sent again: nothing, as a rule")
     equal(m.all("zernel_tcp_sent_bytes_total", pid=str(other.pid)), {}, "of another process")
     actor.do("u = socket.socketpair()")
     equal(grown(daemon, actor, "u[0].sendall(bytes(1009))", "zernel_tcp_sent_bytes_total"),
@@ -242,10 +254,12 @@ c.sendall(b'x' * 1009)
     actor.do("t.setsockopt(socket.SOL_SOCKET, 27, 0); got = t.recv(4096)")
 
     def looks():
-        """The kernel's count before and after, and ours in between: it may send again at any time until the answer has come."""
+        """The kernel's count before and after, and ours in between: it may send again at any time until the answer has
+        come."""
         before, ours = actor.do(RETRANSMITS), daemon.metrics().one("zernel_tcp_retransmits_total", pid=str(actor.pid))
         return before, ours, actor.do(RETRANSMITS)
-    before, ours, after = wait_until(lambda: (lambda seen: seen if seen[0] == seen[2] else None)(looks()), "a moment without any")
+    before, ours, after = wait_until(lambda: (lambda seen: seen if seen[0] == seen[2] else None)(looks()),
+        "a moment without any")
     equal(ours, before, "retransmissions")
 
 

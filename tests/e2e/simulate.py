@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""--simulate, with and without root, and the memory alert. That equal seeds give equal figures is sim_test.c's business."""
+"""--simulate, with and without root, and the memory alert. That equal seeds give equal figures is sim_test.c's
+business."""
 import os
 import re
 import time
 
-from harness import (CUDA, NOBODY, ZERNEL, ZERNELD, Actor, Daemon, check, copy_of, equal, main, need, run, test, test_simulated,
+from harness import (CUDA, NOBODY, ZERNEL, ZERNELD, Actor, Daemon, check, copy_of, equal, main, need, run, test,
+                     test_simulated,
                      wait_until)
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -62,7 +64,8 @@ def simulated_launches_go_on():
 @test_simulated
 def jobs_are_the_same_in_every_form():
     daemon = Daemon("--simulate", "--push-interval-ms", "100")
-    wait_until(lambda: all(j["nccl_bytes"] and any(g["busy_s"] for g in j["gpus"]) for j in daemon.json()["jobs"]), "figures of two jobs")
+    wait_until(lambda: all(j["nccl_bytes"] and any(g["busy_s"] for g in j["gpus"]) for j in daemon.json()["jobs"]),
+        "figures of two jobs")
     before, metrics, after = daemon.json(), daemon.metrics(), daemon.json()
     for p in before["processes"]:
         named = {dict(labels).get("job_id") for _, labels in metrics if dict(labels).get("pid") == str(p["pid"])}
@@ -75,8 +78,10 @@ def jobs_are_the_same_in_every_form():
         equal(metrics.one("zernel_job_processes", job_id=job_id), job["processes"], "processes")
         equal(metrics.one("zernel_job_info", job_id=job_id, user=job["user"], nodes=job["nodes"]), 1, "who it is")
         for gpu, now in zip(job["gpus"], later["gpus"]):
-            for name, key in (("zernel_job_gpu_busy_seconds_total", "busy_s"), ("zernel_job_gpu_idle_seconds_total", "idle_s")):
-                check(gpu[key] <= metrics.one(name, job_id=job_id, gpu_id=gpu["gpu_id"]) <= now[key], f"{name} of {gpu}")
+            for name, key in (("zernel_job_gpu_busy_seconds_total", "busy_s"),
+                    ("zernel_job_gpu_idle_seconds_total", "idle_s")):
+                check(gpu[key] <= metrics.one(name, job_id=job_id, gpu_id=gpu["gpu_id"]) <= now[key],
+                    f"{name} of {gpu}")
         narrowed = daemon.json(f"/json?job={job_id}")
         equal([j["job_id"] for j in narrowed["jobs"]], [job_id], "the only job")
         equal({p["job_id"] for p in narrowed["processes"]}, {job_id}, "the processes of one job")

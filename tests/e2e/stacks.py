@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Stacks of Python: each call is counted under the stack that the program itself notes, line by line, for every CPython that can be
-had here; threads without Python, deep stacks, full tables, forks, programs that end at once; profiles as their readers take them."""
+"""Stacks of Python: each call is counted under the stack that the program itself notes, line by line, for every CPython
+that can be had here; threads without Python, deep stacks, full tables, forks, programs that end at once; profiles as
+their readers take them."""
 import glob
 import gzip
 import json
@@ -15,18 +16,21 @@ import urllib.error
 from collections import Counter
 
 from fuse import Fuse
-from harness import BUILD, Absent, CUDA, HERE, ROOT, ZERNEL, Daemon, Process, application_env, check, equal, folder, main, need, test, wait_until
+from harness import BUILD, Absent, CUDA, HERE, ROOT, ZERNEL, Daemon, Process, application_env, check, equal, folder, \
+    main, need, test, wait_until
 
 PROGRAM = os.path.join(ROOT, "tests", "fake", "stacks.py")
 
 
 def pythons():
-    """{3.minor: program}, of this machine's own and of those under ~/.pyenv. ZERNEL_PYTHONS: further ones, with colons."""
+    """{3.minor: program}, of this machine's own and of those under ~/.pyenv. ZERNEL_PYTHONS: further ones, with
+    colons."""
     found = [sys.executable, *glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")),
              *filter(None, os.environ.get("ZERNEL_PYTHONS", "").split(":"))]
     versions = {}
     for program in found:
-        said = subprocess.run([program, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True).stdout.split()
+        said = subprocess.run([program, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True,
+            text=True).stdout.split()
         if said and int(said[1]) >= 8:
             versions.setdefault((int(said[1]), program), program)
     return {f"3.{minor} {program}": program for (minor, program) in sorted(versions)}
@@ -47,10 +51,12 @@ class Stacks(Process):
     """The program of tests/fake/stacks.py; it waits until its Python is known."""
 
     def __init__(self, what, *more, program=sys.executable, root=None, before=()):
-        argv = [program, PROGRAM, CUDA] if not root else ["chroot", root, f"/usr/bin/python{os.path.basename(root)}", "/tmp/stacks.py",
+        argv = [program, PROGRAM, CUDA] if not root else ["chroot", root, f"/usr/bin/python{os.path.basename(root)}",
+                                                          "/tmp/stacks.py",
                                                           "/tmp/libcuda.so.1"]
         self.library = os.path.join(root, "tmp", "libcuda.so.1") if root else CUDA
-        super().__init__([*before, *argv, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=application_env(None))
+        super().__init__([*before, *argv, what, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env=application_env(None))
         equal(self.process.stdout.readline(), "ready\n", "what the program says first")
 
     def known(self, d):
@@ -84,7 +90,8 @@ def folded(d, pid, cause="launch"):
 
 
 def settled(d, pid, count, cause="launch"):
-    wait_until(lambda: sum(folded(d, pid, cause).values()) >= count, f"{count} calls of {pid}", 20, seen=lambda: folded(d, pid, cause))
+    wait_until(lambda: sum(folded(d, pid, cause).values()) >= count, f"{count} calls of {pid}", 20,
+        seen=lambda: folded(d, pid, cause))
     return folded(d, pid, cause)
 
 
@@ -136,7 +143,8 @@ def stacks_of_threads_without_python():
     d = live()
     p = Stacks("helper").known(d)
     want = p.run()
-    wait_until(lambda: sum(c["count"] for c in d.json(f"/stacks?pid={p.pid}")["causes"] if c["cause"] == "gpu") == 13, "13 waits",
+    wait_until(lambda: sum(c["count"] for c in d.json(f"/stacks?pid={p.pid}")["causes"] if c["cause"] == "gpu") == 13,
+               "13 waits",
                seen=lambda: d.json(f"/stacks?pid={p.pid}")["causes"])
     stacks = list(folded(d, p.pid, "gpu"))
     equal(stacks, [next(iter(want)) + ";[thread python3]"], "whose they are")
@@ -151,11 +159,13 @@ def stacks_more_than_there_is_room_for():
     p = Stacks("many").known(d)
     p.run()
     got = settled(d, p.pid, 4096 - 1500)
-    wait_until(lambda: sum(folded(d, p.pid).values()) >= 3500, "nearly all calls", seen=lambda: sum(folded(d, p.pid).values()))
+    wait_until(lambda: sum(folded(d, p.pid).values()) >= 3500, "nearly all calls",
+        seen=lambda: sum(folded(d, p.pid).values()))
     got = folded(d, p.pid)
     check(got["(no room)"], "some calls found no room")
     check(set(d.metrics().lost()) == {"stack"}, f"losses: {d.metrics().lost()}")
-    check(all(re.fullmatch(r"(<module> \(\S+:\d+\);many \(\S+:\d+\)(;pairs \(\S+:\d+\)){13}|\(no room\))", s) for s in got), "frames")
+    check(all(re.fullmatch(r"(<module> \(\S+:\d+\);many \(\S+:\d+\)(;pairs \(\S+:\d+\)){13}|\(no room\))", s)
+        for s in got), "frames")
     p.end()
     # what is not in use is given back
     time.sleep(6)
@@ -183,8 +193,8 @@ def time_under(sums, *functions):
 
 @test
 def stacks_of_time_that_no_call_tells():
-    """Which line is on the CPU, by a clock of each thread and of each worker, and which one sleeps: as the program's clocks say. The
-    sums of all sleeps are those of the counters."""
+    """Which line is on the CPU, by a clock of each thread and of each worker, and which one sleeps: as the program's
+    clocks say. The sums of all sleeps are those of the counters."""
     d = live()
     p = Stacks("where").known(d)
     want = p.run()
@@ -197,14 +207,18 @@ def stacks_of_time_that_no_call_tells():
     got = time_under(worker, "where", "work_of_a_child", "busy")
     check(0.85 < got < 1.15, f"a second of a worker's: {got}: {cpu}")
     got = time_under(other, "where", "asleep") + sum(
-        ns for stack, ns in queue.items() if stack.startswith("<module>") and not re.search(r"(busy|launch) \(", stack)) / 1e9
-    check(0.95 < got / (want["asleep"] / 1e6) < 1.05, f"40 sleeps, and 3000 short ones: {got} of {want['asleep']}: {other} {queue}")
+        ns for stack, ns in queue.items() if stack.startswith("<module>")
+        and not re.search(r"(busy|launch) \(", stack)) / 1e9
+    check(0.95 < got / (want["asleep"] / 1e6) < 1.05,
+        f"40 sleeps, and 3000 short ones: {got} of {want['asleep']}: {other} {queue}")
     metrics = d.metrics()
     exact = metrics.one("zernel_offcpu_seconds_total", pid=str(p.pid), state="sleep")
-    got = time_under({s: ns for s, ns in other.items() if not s.startswith("[worker];")}, "where", "asleep") + time_under(other, "launch")
+    got = time_under({s: ns for s, ns in other.items() if not s.startswith("[worker];")}, "where",
+        "asleep") + time_under(other, "launch")
     check(0.97 < got / exact < 1.03, f"sleeps by stack: {got} of {exact}: {other}")
     causes = {c["cause"]: c for c in d.json(f"/stacks?pid={p.pid}")["causes"]}
-    check(causes["cpu"]["estimated"] and causes["cpu"]["counts"] == "samples", f"what is said of the clock: {causes['cpu']}")
+    check(causes["cpu"]["estimated"] and causes["cpu"]["counts"] == "samples",
+        f"what is said of the clock: {causes['cpu']}")
     equal(metrics.lost(), {}, "losses")
 
 
@@ -213,13 +227,15 @@ def stacks_of_memory_that_is_taken():
     d = live()
     p = Stacks("memory").known(d)
     want = p.run()
-    wait_until(lambda: sum(folded(d, p.pid, "alloc").values()) == 5 << 20, "bytes", seen=lambda: folded(d, p.pid, "alloc"))
+    wait_until(lambda: sum(folded(d, p.pid, "alloc").values()) == 5 << 20, "bytes",
+        seen=lambda: folded(d, p.pid, "alloc"))
     equal(list(folded(d, p.pid, "alloc")), list(want), "which line took them")
 
 
 @test
 def stacks_of_code_that_is_gone():
-    """A function that was thrown away is told by its name, or as gone; the other functions of its stack are told rightly."""
+    """A function that was thrown away is told by its name, or as gone; the other functions of its stack are told
+    rightly."""
     d = live()
     p = Stacks("gone").known(d)
     want = p.run()
@@ -228,7 +244,8 @@ def stacks_of_code_that_is_gone():
     for stack in got:
         frames = stack.split(";")
         check(re.fullmatch(r"made_\d+ \(<string>:2\)|\(gone\)", frames[2]), f"the made function: {frames[2]}")
-        check(any(w.split(";")[:2] + w.split(";")[3:] == frames[:2] + frames[3:] for w in want), f"the others: {frames}")
+        check(any(w.split(";")[:2] + w.split(";")[3:] == frames[:2] + frames[3:] for w in want),
+            f"the others: {frames}")
 
 
 @test
@@ -260,8 +277,10 @@ def stacks_as_readers_take_them():
     url = f"http://127.0.0.1:{d.port}"
     said = subprocess.run([ZERNEL, "flame", str(p.pid), url, "--cause", "launch"], capture_output=True, text=True)
     equal((said.returncode, said.stderr), (0, ""), "zernel flame")
-    check(re.search(rf"launches work: [\d.]+ s in {sum(want.values())} calls\n +100 %  stacks.py:\d+ in launch ", said.stdout), said.stdout)
-    raw = subprocess.run([ZERNEL, "flame", str(p.pid), url, "--folded", "--cause", "launch"], capture_output=True, text=True).stdout
+    check(re.search(rf"launches work: [\d.]+ s in {sum(want.values())} calls\n +100 %  stacks.py:\d+ in launch ",
+        said.stdout), said.stdout)
+    raw = subprocess.run([ZERNEL, "flame", str(p.pid), url, "--folded", "--cause", "launch"], capture_output=True,
+        text=True).stdout
     equal(sum(int(s.rpartition(" ")[2]) for s in raw.splitlines()), sum(want.values()), "calls in the folded lines")
     for bad in ("pid=x", "seconds=0", "seconds=99999", "cause=none", "pid=1&pid=2", "other=1", "job=a/b"):
         try:
@@ -273,7 +292,8 @@ def stacks_as_readers_take_them():
     at = os.path.join(folder(), "profile.gz")
     with open(at, "wb") as file:
         file.write(subprocess.run([ZERNEL, "flame", str(p.pid), url, "--pprof"], capture_output=True).stdout)
-    text = subprocess.run(["go", "tool", "pprof", "-traces", "-lines", "-sample_index=launch_calls", at], capture_output=True, text=True,
+    text = subprocess.run(["go", "tool", "pprof", "-traces", "-lines", "-sample_index=launch_calls", at],
+                          capture_output=True, text=True,
                           env={**os.environ, "HOME": folder(), "PPROF_TMPDIR": folder()})
     equal(text.returncode, 0, f"go tool pprof: {text.stderr}")
     traces = Counter()

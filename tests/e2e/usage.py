@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""CPU time and memory of jobs by their control groups, against what the processes themselves and their parents count."""
+"""CPU time and memory of jobs by their control groups, against what the processes themselves and their parents
+count."""
 import contextlib
 import ctypes
 import mmap
@@ -71,7 +72,8 @@ def child(job, does):
 
 
 def done(pid, readable):
-    """CPU time in the job, by getrusage: of the child, and of those that it did not wait for, which come to this process."""
+    """CPU time in the job, by getrusage: of the child, and of those that it did not wait for, which come to this
+    process."""
     used = [os.wait4(pid, 0)[2]]
     with os.fdopen(readable) as f:
         before, *orphans = f
@@ -107,7 +109,8 @@ def usage_of_a_moment():
     near(step["cpu_seconds"], want, "CPU time of the step")
     near(report["cpu"]["user_seconds"] + report["cpu"]["system_seconds"], want, "user and system")
     check(report["cpu"]["cpus"] is None and report["cpu"]["efficiency"] is None, report["cpu"])
-    near(sum(node.metrics().one("zernel_job_cpu_seconds_total", job_id="4711", mode=m) for m in ("user", "system")), want,
+    near(sum(node.metrics().one("zernel_job_cpu_seconds_total", job_id="4711", mode=m) for m in ("user", "system")),
+         want,
          "the metric")
 
 
@@ -172,7 +175,8 @@ def usage_that_grows():
     def warned():
         return [a["job_id"] for a in node.json("/alerts")["alerts"] if a["state"] == "firing"] == ["4711"]
     wait_until(warned, "the alert")
-    check(0.5 < node.metrics().one("zernel_job_memory_needed_ratio", job_id="4711") < 0.8, "what is needed of the limit")
+    check(0.5 < node.metrics().one("zernel_job_memory_needed_ratio", job_id="4711") < 0.8,
+        "what is needed of the limit")
     os.write(writable, b"x")
     done(pid, begun)
     job.remove()

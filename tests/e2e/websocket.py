@@ -11,7 +11,8 @@ import socket
 import subprocess
 
 from clients import Frames, handshake, need_module
-from harness import HERE, PATIENCE, Daemon, Process, check, equal, main, need, parse_json, run, test_simulated, wait_until
+from harness import HERE, PATIENCE, Daemon, Process, check, equal, main, need, parse_json, run, test_simulated, \
+    wait_until
 
 KEY = "Sec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw=="
 GOOD = ["Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13", KEY]

@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""zernel why: faults that are made for real, each of a job of its own, are the first in its list; a healthy job has none. The
-GPU's waits are those of the stand-in library; loaders of data are tests/pytorch's business."""
+"""zernel why: faults that are made for real, each of a job of its own, are the first in its list; a healthy job has
+none. The GPU's waits are those of the stand-in library; loaders of data are tests/pytorch's business."""
 import json
 import os
 import re
 import signal
 import time
 
-from harness import CUDA, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, run, test, test_timed, wait_until
+from harness import CUDA, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, run, test, test_timed, \
+    wait_until
 from claims import job, live, place
 from hangs import FAULT, HELPERS
 from jobs import Group, eat, small
@@ -130,7 +131,8 @@ def a_cpu_that_others_take():
     daemon = live()
     hogs = [Actor() for _ in range(4)]
     for hog in hogs:
-        hog.tell(f"import os, time\nos.sched_setaffinity(0, {{0}})\nend = time.monotonic() + {SECONDS}\nwhile time.monotonic() < end: pass")
+        hog.tell(f"import os, time\nos.sched_setaffinity(0, {{0}})\nend = time.monotonic() + {SECONDS}\nwhile "
+                 f"time.monotonic() < end: pass")
     shown = look(daemon, {"short": ("computes", "cpu_shortage")}, cpu=0)
     check("% of the time is waiting for a free CPU" in shown["short"]["says"], shown)
     for hog in hogs:
@@ -147,15 +149,16 @@ def a_control_group_that_is_throttled():
     actor = start_job(daemon, "throttled")
     group.enter(actor.pid)
     actor.tell(f"run(computes, {SECONDS})")
-    wait_until(lambda: causes(daemon, "throttled")[:1] == ["cpu_throttled"], "it is throttled", SECONDS, seen=lambda: why(daemon, "throttled"))
+    wait_until(lambda: causes(daemon, "throttled")[:1] == ["cpu_throttled"], "it is throttled", SECONDS,
+        seen=lambda: why(daemon, "throttled"))
     told("throttled", causes(daemon, "throttled")[0])
     says = why(daemon, "throttled")["causes"][0]["says"]
     check("the control group has had its share: kept from its CPUs " in says, says)
     actor.answer("its loop")
 
 
-# Two ranks send each other a mebibyte in turn. A filter at each receiver drops a tenth of what comes, so that the sender's TCP
-# sends it again (SO_ATTACH_FILTER; A = a random number; at least a tenth of 2^32: keep, else drop).
+# Two ranks send each other a mebibyte in turn. A filter at each receiver drops a tenth of what comes, so that the
+# sender's TCP sends it again (SO_ATTACH_FILTER; A = a random number; at least a tenth of 2^32: keep, else drop).
 EXCHANGE = """
 import socket, struct
 lines = [(0x20, 0, 0, 0xfffff038), (0x35, 0, 1, (1 << 32) // 10), (6, 0, 0, 0xffffffff), (6, 0, 0, 0)]
@@ -178,13 +181,16 @@ def a_network_that_loses():
     for actor in (one, other):
         actor.do(EXCHANGE)
     port = one.do("""
-listener = socket.socket(); listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000); listener.bind(("127.0.0.1", 0)); listener.listen()
+listener = socket.socket(); listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+listener.bind(("127.0.0.1", 0)); listener.listen()
 answer = listener.getsockname()[1]""")
-    other.do(f"s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000); s.connect(('127.0.0.1', {port})); lose(s)")
+    other.do(f"s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000); "
+             f"s.connect(('127.0.0.1', {port})); lose(s)")
     one.do("s = listener.accept()[0]; lose(s)")
     one.tell(f"run(lambda: (launch(cuda, 1), give(s), take(s)), {2 * SECONDS}); s.close()")
     other.tell(f"try:\n    run(lambda: (launch(cuda, 1), take(s), give(s)), {3 * SECONDS})\nexcept Exception:\n    pass")
-    wait_until(lambda: causes(daemon, "lossy")[:1] == ["network"], "the network is what it waits for", 2 * SECONDS, seen=lambda: why(daemon, "lossy"))
+    wait_until(lambda: causes(daemon, "lossy")[:1] == ["network"], "the network is what it waits for", 2 * SECONDS,
+        seen=lambda: why(daemon, "lossy"))
     told("lossy", causes(daemon, "lossy")[0])
     for actor in (one, other): # which may wait for a segment for seconds
         actor.kill()
@@ -212,8 +218,8 @@ def each(what, begin, seconds):
 
 @test_timed
 def a_rank_that_is_late_on_the_gpu():
-    """The others wait for it in calls that wait for the GPU: that is not what a GPU-bound job looks like. They are three, so that
-    what they wait is clearly more than what the late one computes."""
+    """The others wait for it in calls that wait for the GPU: that is not what a GPU-bound job looks like. They are
+    three, so that what they wait is clearly more than what the late one computes."""
     daemon = live()
     ranks = [rank(daemon, n, 4) for n in range(4)]
     for a in ranks:
@@ -223,20 +229,24 @@ def a_rank_that_is_late_on_the_gpu():
     begin = time.monotonic() + 0.5
     for n, a in enumerate(ranks):
         a.tell(f"each({'late' if n == 1 else 'early'}, {begin}, {3 * SECONDS})")
-    wait_until(lambda: causes(daemon, "slow_rank")[:1] == ["straggler"], "the late one is the cause", 2 * SECONDS, seen=lambda: why(daemon, "slow_rank"))
+    wait_until(lambda: causes(daemon, "slow_rank")[:1] == ["straggler"], "the late one is the cause", 2 * SECONDS,
+        seen=lambda: why(daemon, "slow_rank"))
     time.sleep(3)
     first = why(daemon, "slow_rank")["causes"][0]
     equal((first["cause"], first["sure"]), ("straggler", "likely"), "it is not seen on the GPU")
-    late = f"a rank that comes late: rank 1, process {ranks[1].pid}, which "  # it may find no free CPU, on a small machine
+    # it may find no free CPU, on a small machine
+    late = f"a rank that comes late: rank 1, process {ranks[1].pid}, which "
     check(any(late + does in first["says"] for does in ("runs on the CPU", "waits for a free CPU")), first)
     check(10 < first["percent"] <= 62, f"three of four wait for at most 0.33 s of 0.4: {first}")
     equal(why(daemon, "slow_rank")["late_pid"], ranks[1].pid, "who is late")
-    said = []  # a tick is shorter than a step: in one the process waits, in another it also sleeps, or nobody communicates
+    # a tick is shorter than a step: in one the process waits, in another it also sleeps, or nobody communicates
+    said = []
     for _ in range(40):
         said.append(daemon.process_json(ranks[0].pid)["stalls"]["says"])
         time.sleep(0.1)
     check(any(f"rank 1 (pid {ranks[1].pid})" in s for s in said), set(said))
-    check(sum("keeps the GPU busy" in s for s in said) < len(said) / 2, f"few ticks look as if it were bound by the GPU: {set(said)}")
+    check(sum("keeps the GPU busy" in s for s in said) < len(said) / 2,
+        f"few ticks look as if it were bound by the GPU: {set(said)}")
     told("slow_rank", first["cause"])
     for a in ranks:
         a.answer("its steps")
@@ -254,7 +264,8 @@ def a_job_that_is_suspended():
     time.sleep(1)
     for a in ranks:
         os.kill(a.pid, signal.SIGSTOP)
-    wait_until(lambda: (why(daemon, "suspended") or {}).get("state") == "stopped", "it is told as stopped", 12, seen=lambda: why(daemon, "suspended"))
+    wait_until(lambda: (why(daemon, "suspended") or {}).get("state") == "stopped", "it is told as stopped", 12,
+        seen=lambda: why(daemon, "suspended"))
     time.sleep(10)  # in which all ranks have waited for longer than is told of
     shown = why(daemon, "suspended")
     equal((shown["state"], shown["causes"][0]["cause"]), ("stopped", "stopped"), "its state and cause")
@@ -270,7 +281,8 @@ def a_job_that_is_suspended():
 
 @test
 def memory_of_a_gpu_that_fills():
-    daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--alerts", short_rules(["gpu_memory_growing"]),
+    daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--alerts",
+                    short_rules(["gpu_memory_growing"]),
                     expect=["alert gpu_memory_growing.*fires"])
     actor = Actor(("cuda", CUDA), env={"FAKE_CUDA_TOTAL_MB": "1000"})
     daemon.attached(CUDA)
@@ -283,14 +295,15 @@ def leak():
     alloc(cuda, 256 << 10)
     healthy()
 run(leak, {2 * SECONDS - 2})""")
-    wait_until(lambda: causes(daemon, "grows") == ["gpu_memory_growing"], "its memory", 2 * SECONDS - 3, seen=lambda: why(daemon, "grows"))
+    wait_until(lambda: causes(daemon, "grows") == ["gpu_memory_growing"], "its memory", 2 * SECONDS - 3,
+        seen=lambda: why(daemon, "grows"))
     check("grows: at this rate it is full in " in why(daemon, "grows")["says"], why(daemon, "grows"))
     told("grows", causes(daemon, "grows")[0])
     actor.answer("its steps")
 
 
-# A thread asks /dev/random, as if that were a GPU, for something that has to be written to a page of memory that another thread
-# gives it 40 ms later; over and over.
+# A thread asks /dev/random, as if that were a GPU, for something that has to be written to a page of memory that
+# another thread gives it 40 ms later; over and over.
 IN_DRIVER = """
 def one_ioctl():
     at = libc.mmap(None, c_size_t(4096), 3, 0x22, -1, c_size_t(0))
@@ -303,7 +316,8 @@ def one_ioctl():
 
 @test
 def processes_that_meet_in_the_driver():
-    daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--gpu-majors", RANDOM_MAJOR, "--alerts",
+    daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--gpu-majors", RANDOM_MAJOR,
+                    "--alerts",
                     short_rules(["driver_contention"]), expect=["alert driver_contention.*fires"])
     actors = [start_job(daemon, "contends") for _ in range(2)]
     for actor in actors:
@@ -317,8 +331,10 @@ def drive():
         one_ioctl()
 driver = threading.Thread(target=drive); driver.start()
 run(healthy, {2 * SECONDS}); driver.join()""")
-    wait_until(lambda: causes(daemon, "contends") == ["driver_contention"], "they wait for one another", 2 * SECONDS - 1, seen=lambda: why(daemon, "contends"))
-    check("processes wait for one another in the GPU driver: " in why(daemon, "contends")["says"], why(daemon, "contends"))
+    wait_until(lambda: causes(daemon, "contends") == ["driver_contention"], "they wait for one another",
+        2 * SECONDS - 1, seen=lambda: why(daemon, "contends"))
+    check("processes wait for one another in the GPU driver: " in why(daemon, "contends")["says"],
+        why(daemon, "contends"))
     told("contends", causes(daemon, "contends")[0])
     for actor in actors:
         actor.answer("its steps")
@@ -326,15 +342,16 @@ run(healthy, {2 * SECONDS}); driver.join()""")
 
 @test
 def what_is_wrong_beside_lost_time():
-    """An alert about a job, its process or its GPU is in its list and in no other job's: before what loses time if it is
-    critical, else behind that."""
+    """An alert about a job, its process or its GPU is in its list and in no other job's: before what loses time if it
+    is critical, else behind that."""
     daemon = live(expect=["alert oom_kill.*fires", "alert gpu_allocation_failed.*fires"])
     killed, refused = start_job(daemon, "4711"), start_job(daemon, "4712")
     for actor in (killed, refused):
         actor.tell(f"run(copies, {SECONDS + 4})")
     group = small(f"/slurm/uid_0/job_4711/step_0")
     eat(group)
-    wait_until(lambda: causes(daemon, "4711")[:2] == ["oom_kill", "host_copies"], "the kill is first", seen=lambda: why(daemon, "4711"))
+    wait_until(lambda: causes(daemon, "4711")[:2] == ["oom_kill", "host_copies"], "the kill is first",
+        seen=lambda: why(daemon, "4711"))
     first = why(daemon, "4711")["causes"][0]
     told("4711", first["cause"])
     equal((first["percent"], first["lost_s"]), (None, None), "no time is told")
@@ -343,12 +360,15 @@ def what_is_wrong_beside_lost_time():
     equal(why(daemon, "4711")["says"], first["says"], "in one line")
     for actor in (killed, refused):
         actor.answer("its copies")
-    refused.do("cuda.fake_cuda_set(b'fail_next', ctypes.c_long(2)); at = ctypes.c_void_p(); cuda.cuMemAlloc_v2(ctypes.byref(at), c_size_t(1 << 20))")
-    wait_until(lambda: "gpu_allocation_failed" in causes(daemon, "4712"), "the refusal", seen=lambda: why(daemon, "4712"))
+    refused.do("cuda.fake_cuda_set(b'fail_next', ctypes.c_long(2)); at = ctypes.c_void_p(); "
+               "cuda.cuMemAlloc_v2(ctypes.byref(at), c_size_t(1 << 20))")
+    wait_until(lambda: "gpu_allocation_failed" in causes(daemon, "4712"), "the refusal",
+        seen=lambda: why(daemon, "4712"))
     check(causes(daemon, "4712")[0] == "host_copies" and "oom_kill" not in causes(daemon, "4712"), why(daemon, "4712"))
     equal([c for c in causes(daemon, "4711") if c == "gpu_allocation_failed"], [], "of another job")
     text = run([ZERNEL, "why", "4711", f"http://127.0.0.1:{daemon.port}"]).stdout
-    check("  1. out of memory: the kernel killed process " in text and "measured by zernel_oom_kills_total" in text, text)
+    check("  1. out of memory: the kernel killed process " in text and "measured by zernel_oom_kills_total" in text,
+        text)
 
 
 @test
@@ -356,7 +376,8 @@ def what_the_terminal_says():
     daemon = live()
     url = f"http://127.0.0.1:{daemon.port}"
     done = run([ZERNEL, "why", url])
-    equal((done.returncode, done.stdout), (0, "nothing has launched work on a GPU here since the daemon began\n"), "of a node at rest")
+    equal((done.returncode, done.stdout), (0, "nothing has launched work on a GPU here since the daemon began\n"),
+        "of a node at rest")
     actor = start_job(daemon, "7001")
     actor.tell(f"run(copies, {SECONDS})")
     wait_until(lambda: why(daemon, "7001") and causes(daemon, "7001") == ["host_copies"], "it copies")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// ws_client.mjs URL OPTIONS: what npm's ws, with all that it offers, makes of the WebSocket. OPTIONS is JSON: protocols,
-// headers, count (snapshots to take), code (to close with then; 0: wait for the server). Prints one JSON object.
+// ws_client.mjs URL OPTIONS: what npm's ws, with all that it offers, makes of the WebSocket. OPTIONS is JSON:
+// protocols, headers, count (snapshots to take), code (to close with then; 0: wait for the server). Prints one JSON
+// object.
 import { createRequire } from 'node:module';
 
 const WebSocket = createRequire(new URL('../web/package.json', import.meta.url))('ws');

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Errors of GPUs (XIDs) in the kernel's log: from a pipe as the driver writes them, and what root writes to the real log."""
+"""Errors of GPUs (XIDs) in the kernel's log: from a pipe as the driver writes them, and what root writes to the real
+log."""
 import os
 import re
 
@@ -39,7 +40,8 @@ def errors_are_counted_and_told():
     equal(m.one(RECORDS, **{"from": "kernel"}), 7, "records")
     alerts = wait_until(lambda: [a for a in daemon.json("/alerts")["alerts"] if a["state"] == "firing"], "the alert")
     equal([(a["alert"], a["pci"], a["xid"]) for a in alerts], [("gpu_xid", "0000:3b:00.0", "79")], "what fires")
-    check(any("alert gpu_xid{pci=" in line and "XID 79 of the GPU at 0000:3b:00.0, 7 times" in line for line in daemon.lines()), "the log")
+    check(any("alert gpu_xid{pci=" in line and "XID 79 of the GPU at 0000:3b:00.0, 7 times" in line
+        for line in daemon.lines()), "the log")
     equal(m.lost(), {}, "losses")
 
 
@@ -47,14 +49,16 @@ def errors_are_counted_and_told():
 def a_flood_in_the_log_hides_no_alert():
     """By default the log is the only place where an alert goes: what a user can log without end must leave it there."""
     path = pipe()
-    daemon = Daemon("--kmsg", path, "--push-interval-ms", "100", expect=["process [0-9]+: ncclCommAbort", "log: .* held back"])
+    daemon = Daemon("--kmsg", path, "--push-interval-ms", "100",
+        expect=["process [0-9]+: ncclCommAbort", "log: .* held back"])
     user = Actor(("nccl", NCCL))
     daemon.attached(NCCL)
     user.tell("while True: nccl.ncclCommAbort(None); time.sleep(0.001)")
     wait_until(lambda: sum("ncclCommAbort" in line for line in daemon.lines()) >= 20, "the flood")
     write(path, f"3,1,1,-;{BROKEN}\n")
     wait_until(lambda: any(a["state"] == "firing" for a in daemon.json("/alerts")["alerts"]), "the alert")
-    wait_until(lambda: any(re.search("log: .* more lines were held back like: .*ncclCommAbort", line) for line in daemon.lines()), "the count")
+    wait_until(lambda: any(re.search("log: .* more lines were held back like: .*ncclCommAbort", line)
+        for line in daemon.lines()), "the count")
     user.kill()
     check(any("alert gpu_xid{pci=" in line for line in daemon.lines()), "the log")
     floods = sum("ncclCommAbort" in line for line in daemon.lines())
@@ -70,7 +74,8 @@ def nobody_can_fake_them_in_the_real_log():
     priorities = ("", "<3>", "<0>", "<11>", "<2048>", "<4294967299>")
     for priority in priorities:
         write("/dev/kmsg", f"{priority}{BROKEN}\n")
-    wait_until(lambda: daemon.metrics().one(RECORDS, **{"from": "others"}) >= len(priorities), "what was written is read")
+    wait_until(lambda: daemon.metrics().one(RECORDS, **{"from": "others"}) >= len(priorities),
+        "what was written is read")
     equal(daemon.metrics().all(XIDS), {}, "errors")
 
 
@@ -80,7 +85,8 @@ def without_the_log_all_else_is_there():
     with open("/proc/sys/kernel/dmesg_restrict") as file:
         restricted = file.read().strip() == "1"
     denied = "Operation not permitted; needs CAP_SYSLOG"
-    cases = [(["--kmsg", "/none/kmsg"], [], "cannot read /none/kmsg: No such file or directory"), (["--kmsg", "none"], [], None)]
+    cases = [(["--kmsg", "/none/kmsg"], [], "cannot read /none/kmsg: No such file or directory"),
+        (["--kmsg", "none"], [], None)]
     cases += [([], ["setpriv", "--bounding-set", "-syslog"], f"cannot read /dev/kmsg: {denied}")] if restricted else []
     for options, before, why in cases:
         said = f"xid: {why}; errors of GPUs are not counted"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hip.c: a libamdhip64.so without a GPU, for tests: the real names and arguments of ROCm 6.4. Nothing is computed, and no
- * memory is behind its addresses; but a thread has a device, memory belongs to one, and a call that cannot be fails.
+ * hip.c: a libamdhip64.so without a GPU, for tests: the real names and arguments of ROCm 6.4. Nothing is computed, and
+ * no memory is behind its addresses; but a thread has a device, memory belongs to one, and a call that cannot be fails.
  *
- * Environment, read at the first call: FAKE_HIP_DEVICES (4, at most 16). fake_hip_fail(RESULT): the next call of this thread
- * does nothing and returns it. fake_hip_sleep(US): so long each call waits that may wait for the GPU.
+ * Environment, read at the first call: FAKE_HIP_DEVICES (4, at most 16). fake_hip_fail(RESULT): the next call of this
+ * thread does nothing and returns it. fake_hip_sleep(US): so long each call waits that may wait for the GPU.
  */
 #include <pthread.h>
 #include <stdint.h>

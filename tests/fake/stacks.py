@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls the fake library from many kinds of Python stacks, on the line that also notes which stack it was, and at its end tells
-how often each was: what a walker of stacks must find, call by call. Runs under CPython 3.8 and later. Arguments: the library, a
-word for what to do. It makes a hooked call for each line `call` on its standard input, and begins with another line."""
+"""Calls the fake library from many kinds of Python stacks, on the line that also notes which stack it was, and at its
+end tells how often each was: what a walker of stacks must find, call by call. Runs under CPython 3.8 and later.
+Arguments: the library, a word for what to do. It makes a hooked call for each line `call` on its standard input, and
+begins with another line."""
 import asyncio
 import ctypes
 import functools
@@ -317,8 +318,10 @@ def where():
 
 print("ready", flush=True)
 while sys.stdin.readline() == "call\n":
-    lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))  # hooked, and no cause of its own
-{"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child, "fast": fast, "where": where, "hold": hold,
+    # hooked, and no cause of its own
+    lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))
+{"truth": truth, "deep": deep, "helper": helper, "many": many, "memory": memory, "gone": gone, "child": child,
+ "fast": fast, "where": where, "hold": hold,
  "short": lambda: short(3)}[sys.argv[2]]()
 print(json.dumps(seen), flush=True)
 if sys.argv[-1] != "leave":

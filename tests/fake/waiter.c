@@ -3,9 +3,9 @@
  * waiter.c: a program that launches and then waits in ways whose cause is known, and says how long by its own clock, so
  * that a test can hold it against where the daemon says that the launching thread's time went.
  *
- *   waiter LIBCUDA LIBNCCL [IDLE]   each line on stdin, "SCENARIO REPEATS", is answered with a line of JSON: nanoseconds by
- *                                   cause, of the whole, and of CPU time, and how many waits there were. IDLE: so many
- *                                   further threads, which wake twice a second
+ *   waiter LIBCUDA LIBNCCL [IDLE]   each line on stdin, "SCENARIO REPEATS", is answered with a line of JSON:
+ *                                   nanoseconds by cause, of the whole, and of CPU time, and how many waits there
+ *                                   were. IDLE: so many further threads, which wake twice a second
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A real Prometheus, with the files of contrib/prometheus as they are, scrapes a fleet of daemons that simulate: all answer,
-sums over nodes are those that the test adds up itself, rates and every query of the dashboard return data. Besides: the
-list of nodes that is made of Slurm's, promtool's tests of the rules, alerts that are equal to the built-in ones, and the
-form of the dashboard. The last line is `N passed, N failed`.
+"""A real Prometheus, with the files of contrib/prometheus as they are, scrapes a fleet of daemons that simulate: all
+answer, sums over nodes are those that the test adds up itself, rates and every query of the dashboard return data.
+Besides: the list of nodes that is made of Slurm's, promtool's tests of the rules, alerts that are equal to the built-in
+ones, and the form of the dashboard. The last line is `N passed, N failed`.
 
 Limits: needs no root; some 3 GiB of memory, and all addresses of 127.0.0.0/8, as Linux has them.
 """
@@ -35,14 +35,17 @@ GPUS, GPU_BYTES, RANKS, JOBS = 4, 80 << 30, 8, ("4711", "4712")
 ALERTING = NODES[::10]
 RULE = "alert fleet_test\n  expr zernel_gpu_memory_used_ratio > 1%\n  severity info\n  summary GPU {{gpu_id}} is in use\n"
 # what is compared between the nodes' own pages and Prometheus
-COUNTERS = ("zernel_cuda_launches_total", "zernel_nccl_bytes_total", "zernel_io_read_bytes_total", "zernel_job_launches_total")
+COUNTERS = ("zernel_cuda_launches_total", "zernel_nccl_bytes_total", "zernel_io_read_bytes_total",
+    "zernel_job_launches_total")
 ENDS = NODES[-1]
 # no simulation has these, or not within its first minutes
 LATER = ("zernel_overhead_ratio", "zernel_nccl_issue_late_seconds_total", "zernel_anomaly_score")
-# what compares nodes, which is Prometheus' alone; and the records of it, which nodes without a communicator in common have not
+# what compares nodes, which is Prometheus' alone; and the records of it, which nodes without a communicator in common
+# have not
 OF_NODES = {"node_unreachable", "nccl_node_hang", "nccl_node_straggler"}
 OF_PEERS = ("instance_job_id_comm:zernel_nccl_behind:max", "instance_job_id:zernel_job_waits_less:ratio")
-# jobs of three nodes each: what is wrong on them; whom Prometheus names, and how. By one seed they have the same communicators
+# jobs of three nodes each: what is wrong on them; whom Prometheus names, and how. By one seed they have the same
+# communicators
 PEERS = {
     "127.78.1": (("node-hang-peer", "node-hang", "node-hang-peer"), {("nccl_node_hang", "127.78.1.2")}),
     "127.78.2": (("node-slow-peer", "node-slow-peer", "node-slow"), {("nccl_node_straggler", "127.78.2.3")}),
@@ -87,9 +90,11 @@ def slurm_file_sd(place, said, *options, status=0):
 def list_of_nodes():
     with tempfile.TemporaryDirectory() as place:
         path = f"{place}/nodes.json"
-        got = slurm_file_sd(place, "n-1 idle\nn2.x down*\nn-1 idle\nn3 idle~\nn4 mixed#\nn5 allocated%\nn6 idle!\nn7 drained\n")
+        got = slurm_file_sd(place,
+            "n-1 idle\nn2.x down*\nn-1 idle\nn3 idle~\nn4 mixed#\nn5 allocated%\nn6 idle!\nn7 drained\n")
         check("a list of nodes", got == (0, ""), got)
-        check("its targets", json.load(open(path)) == [{"targets": ["n-1:9091", "n2.x:9091", "n7:9091"]}], open(path).read())
+        check("its targets", json.load(open(path)) == [{"targets": ["n-1:9091", "n2.x:9091", "n7:9091"]}],
+            open(path).read())
         check("Prometheus may read it", os.stat(path).st_mode & 0o777 == 0o644)
         before = os.stat(path).st_ino
         slurm_file_sd(place, "n-1 idle\nn2.x idle\nn7 drained\n")
@@ -99,11 +104,14 @@ def list_of_nodes():
         check("replaced, not written over", os.stat(path).st_ino != before)
         check("only that partition", "--partition=gpu" in open(f"{place}/tools/asked").read())
         kept = open(path).read()
-        for said in ("b idle\n$(reboot) idle\n", "b idle\n-x idle\n", 'b idle\nc"d idle\n', "b idle\nc/d idle\n", "b idle\nc:1 idle\n",
-                     "b idle\nc\x1b[2J idle\n", "b idle\n" + "c" * 254 + " idle\n", "b\n", "b idle more\n", "", "b idle~\n"):
+        for said in ("b idle\n$(reboot) idle\n", "b idle\n-x idle\n", 'b idle\nc"d idle\n', "b idle\nc/d idle\n",
+                     "b idle\nc:1 idle\n",
+                     "b idle\nc\x1b[2J idle\n", "b idle\n" + "c" * 254 + " idle\n", "b\n", "b idle more\n", "",
+                     "b idle~\n"):
             status, why = slurm_file_sd(place, said)
             check(f"refused: {said!r}", status == 1 and open(path).read() == kept, (status, open(path).read()))
-            check(f"one reason for {said!r}, in plain characters", re.fullmatch(r"slurm-file-sd: [ -~]+\nslurm-file-sd: [ -~]+ stays as it is\n", why), why)
+            check(f"one reason for {said!r}, in plain characters",
+                re.fullmatch(r"slurm-file-sd: [ -~]+\nslurm-file-sd: [ -~]+ stays as it is\n", why), why)
         status, why = slurm_file_sd(place, "", status=1)
         check("Slurm does not answer", status == 1 and "stays as it is" in why and open(path).read() == kept, why)
         for bad in (("-p", "0"), ("-p", "65536"), ("-p", "9x"), ("-p", "-1"), ("-p", ""), ("-x",), ("more",)):
@@ -121,7 +129,8 @@ UNITS = {"%": 0.01, "s": 1, "m": 60, "h": 3600, "": 1}
 def numbers(expr):
     """The numbers of an expression that are neither windows, nor in names or texts."""
     bare = re.sub(r'"[^"]*"|\[[^]]*\]|offset \w+', " ", expr)
-    return {round(float(n) * UNITS[u], 9) for n, u in re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)(%|[smh]\b|(?![\w.]))", bare)}
+    return {round(float(n) * UNITS[u], 9) for n, u in re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)(%|[smh]\b|(?![\w.]))",
+        bare)}
 
 
 def names(expr):
@@ -135,7 +144,8 @@ def seconds(text):
 def built_in():
     """{name: {field: text}} of `zernel alerts defaults`."""
     rules = {}
-    for line in run(ZERNEL, "alerts", "defaults").stdout.replace("\n              ", " ").replace("\n            and", " and").splitlines():
+    for line in run(ZERNEL, "alerts", "defaults").stdout.replace("\n              ", " ").replace("\n            and",
+            " and").splitlines():
         if line.startswith("alert "):
             rule = rules[line.split()[1]] = {}
         elif line.startswith("  "):
@@ -163,7 +173,8 @@ def rules_are_right():
         with open(f"{place}/zerneld-nodes.json", "w") as f:
             f.write("[]")
         got = run("promtool", "check", "config", f"{place}/prometheus.yml")
-        check("promtool check config", got.returncode == 0 and "WARNING" not in got.stdout + got.stderr, got.stdout + got.stderr)
+        check("promtool check config", got.returncode == 0 and "WARNING" not in got.stdout + got.stderr,
+            got.stdout + got.stderr)
         with open(f"{place}/prometheus.yml") as f:
             text = re.sub(r"^( *)#(?=[^ \n])", r"\1", f.read(), flags=re.M)
         with open(f"{place}/all.yml", "w") as f:
@@ -171,9 +182,11 @@ def rules_are_right():
         got = run("promtool", "check", "config", f"{place}/all.yml")
         check("with all its options", got.returncode == 0, got.stdout + got.stderr)
         dropped = re.search(r"__name__\], regex: '([^']*)'", text).group(1)
-        used = names("".join(open(f"{FILES}/{f}").read() for f in ("zernel.rules.yml", "zernel.alerts.yml")) + open(DASHBOARD).read())
+        used = names("".join(open(f"{FILES}/{f}").read() for f in ("zernel.rules.yml", "zernel.alerts.yml"))
+            + open(DASHBOARD).read())
         bad = [n for n in used if re.fullmatch(dropped, n)]
-        check("what may be dropped is not used", not bad and re.fullmatch(dropped, "zernel_cuda_sync_hist_seconds_bucket"), bad)
+        check("what may be dropped is not used",
+            not bad and re.fullmatch(dropped, "zernel_cuda_sync_hist_seconds_bucket"), bad)
         check("there are options", text.count("#") < open(f"{place}/prometheus.yml").read().count("#"))
 
 
@@ -184,7 +197,8 @@ def alerts_are_the_built_in_ones():
     for name in set(ours) & set(theirs):
         a, b = ours[name], theirs[name]
         expr = a["expr"].replace("overhead_budget", "1%")
-        check(f"{name}: limits", numbers(expr) <= numbers(b["expr"]) and bool(numbers(expr)) == bool(numbers(b["expr"])),
+        check(f"{name}: limits", numbers(expr) <= numbers(b["expr"])
+              and bool(numbers(expr)) == bool(numbers(b["expr"])),
               (numbers(expr), numbers(b["expr"])))
         check(f"{name}: metrics", names(expr) <= names(b["expr"]), names(expr) ^ names(b["expr"]))
         for field in ("for", "keep_firing_for"):
@@ -211,7 +225,8 @@ def queries(board):
 def dashboard_is_in_form():
     board = dashboard()
     chosen = [v["type"] for v in board["templating"]["list"] if v["name"] == "datasource"]
-    check("its data source is a variable, as one that is provisioned from a file must have it", chosen == ["datasource"] and "__inputs" not in board)
+    check("its data source is a variable, as one that is provisioned from a file must have it",
+        chosen == ["datasource"] and "__inputs" not in board)
     check("a new one in Grafana", board["id"] is None and board["schemaVersion"] >= 36)
     panels = board["panels"]
     check("panels have numbers of their own", len({p["id"] for p in panels}) == len(panels))
@@ -225,9 +240,11 @@ def dashboard_is_in_form():
         if p["type"] == "row":
             continue
         sources = [p["datasource"], *(t["datasource"] for t in p["targets"])]
-        check(f"{p['title']} asks the data source", all(s == {"type": "prometheus", "uid": "${datasource}"} for s in sources))
+        check(f"{p['title']} asks the data source",
+            all(s == {"type": "prometheus", "uid": "${datasource}"} for s in sources))
         check(f"{p['title']} tells its queries apart", len({t["refId"] for t in p["targets"]}) == len(p["targets"]))
-        check(f"{p['title']} has a unit, or columns with units", "unit" in p["fieldConfig"]["defaults"] or p["type"] in ("table", "heatmap", "state-timeline"))
+        check(f"{p['title']} has a unit, or columns with units", "unit" in p["fieldConfig"]["defaults"]
+            or p["type"] in ("table", "heatmap", "state-timeline"))
     check("no panel lies on another", max(cells.values()) == 1)
     variables = {v["name"] for v in board["templating"]["list"]} - {"datasource"}
     used = set(re.findall(r"\$(\w+)", json.dumps([p["title"] for p in panels] + [q for _, q in queries(board)])))
@@ -240,7 +257,8 @@ def dashboard_is_in_form():
 class Fleet:
     """The daemons, and a Prometheus; all end with `stack`."""
 
-    def __init__(self, stack, nodes=NODES, options=lambda i: ["--simulate-seed", str(i + 1), "--push-interval-ms", "10000"]):
+    def __init__(self, stack, nodes=NODES, options=lambda i: ["--simulate-seed", str(i + 1), "--push-interval-ms",
+            "10000"]):
         """options: of the i-th node"""
         self.place, self.nodes = tempfile.mkdtemp(prefix="zernel-fleet-"), nodes
         stack.callback(shutil.rmtree, self.place, ignore_errors=True)
@@ -263,7 +281,8 @@ class Fleet:
     def daemon(self, stack, node, options):
         more = ["--alerts", f"{self.place}/alerts"] if node in ALERTING else []
         with open(f"{self.place}/{node}.log", "w") as log:
-            return self.start(stack, [ZERNELD, "--simulate", *options, "--listen", node, "--metrics-port", str(self.port), "--ws-port", str(self.ws), *more],
+            return self.start(stack, [ZERNELD, "--simulate", *options, "--listen", node, "--metrics-port",
+                str(self.port), "--ws-port", str(self.ws), *more],
                               env=self.env, stderr=log)
 
     def prometheus(self, stack):
@@ -276,7 +295,8 @@ class Fleet:
         port = free_port()
         self.server = f"http://127.0.0.1:{port}"
         with open(f"{self.place}/prometheus.log", "w") as log:
-            self.prometheus_pid = self.start(stack, ["prometheus", f"--config.file={config}/prometheus.yml", f"--storage.tsdb.path={self.place}/data",
+            self.prometheus_pid = self.start(stack, ["prometheus", f"--config.file={config}/prometheus.yml",
+                f"--storage.tsdb.path={self.place}/data",
                                f"--web.listen-address=127.0.0.1:{port}"], stderr=log, stdout=log).pid
 
     def api(self, path, **query):
@@ -287,7 +307,8 @@ class Fleet:
     def query(self, expr, at=None):
         """{labels: value} of an instant vector."""
         result = self.api("query", query=expr, **({"time": at} if at else {}))["result"]
-        return {frozenset((k, v) for k, v in r["metric"].items() if k != "__name__"): float(r["value"][1]) for r in result}
+        return {frozenset((k, v) for k, v in r["metric"].items() if k != "__name__"): float(r["value"][1])
+            for r in result}
 
     def value(self, expr, at=None):
         return next(iter(self.query(expr, at).values()), None)
@@ -318,9 +339,10 @@ def total(samples, name, **labels):
 
 
 def calm(fleet):
-    """Waits until all nodes have answered for a minute. On a machine that others keep busy a scrape may come too late, and what
-    is said of all nodes lacks one for a while."""
-    wait_for(lambda: fleet.value('count(min_over_time(up{job="zerneld"}[1m]) == 1)') == len(NODES), "all nodes answer for a minute")
+    """Waits until all nodes have answered for a minute. On a machine that others keep busy a scrape may come too late,
+    and what is said of all nodes lacks one for a while."""
+    wait_for(lambda: fleet.value('count(min_over_time(up{job="zerneld"}[1m]) == 1)') == len(NODES),
+        "all nodes answer for a minute")
 
 
 def settles(fleet, expr, want):
@@ -336,11 +358,13 @@ def every_target_is_up(fleet):
     check("all targets", len(targets) == len(NODES), len(targets))
     check("an instance is a node", {t["labels"]["instance"] for t in targets} == set(NODES))
     logs = {n: open(f"{fleet.place}/{n}.log").read() for n in NODES}
-    told = r".* alert (?!events_lost|probe_overhead).*\n"  # what is wrong in the simulation, on a slow machine before this
+    # what is wrong in the simulation, on a slow machine before this
+    told = r".* alert (?!events_lost|probe_overhead).*\n"
     bad = {n: t for n, t in logs.items() if re.sub(told, "", t)}
     check("no daemon complains", not bad, bad)
     rules = [r for g in fleet.api("rules")["groups"] for r in g["rules"]]
-    check("all rules are evaluated", all(r["health"] == "ok" for r in rules), [(r["name"], r.get("lastError")) for r in rules if r["health"] != "ok"])
+    check("all rules are evaluated", all(r["health"] == "ok" for r in rules),
+        [(r["name"], r.get("lastError")) for r in rules if r["health"] != "ok"])
     with open(f"{FILES}/zernel.rules.yml") as f:
         records = re.findall(r"record: (\S+)", f.read())
     check("there are records", len(records) > 30, records)
@@ -372,10 +396,12 @@ def sums_that_are_known(fleet):
 
 
 def sums_that_are_added_up(fleet):
-    """Each series that Prometheus had when it evaluated the rule, added up here. It may have had the last scrapes but one
-    of the nodes that it was reading just then, which takes until the scrape's timeout at most: so either is right."""
+    """Each series that Prometheus had when it evaluated the rule, added up here. It may have had the last scrapes but
+    one of the nodes that it was reading just then, which takes until the scrape's timeout at most: so either is
+    right."""
     calm(fleet)
-    for record, label in (("instance:zernel_gpu_memory_used_bytes:sum", "instance"), ("job_id:zernel_gpu_memory_used_bytes:sum", "job_id")):
+    for record, label in (("instance:zernel_gpu_memory_used_bytes:sum", "instance"),
+            ("job_id:zernel_gpu_memory_used_bytes:sum", "job_id")):
         at = float(fleet.api("query", query=f"min(timestamp({record}))")["result"][0]["value"][1])
         low, high = collections.Counter(), collections.Counter()
         now, before = (fleet.query("zernel_gpu_memory_used_bytes", t) for t in (at, at - SCRAPE_TIMEOUT - 1))
@@ -395,11 +421,12 @@ def sums_that_are_added_up(fleet):
 
 
 def rates_of_the_pages(fleet, first, began):
-    """Counters of all pages, a while apart, hold what Prometheus saw between; what rates say is of that size. began, ended: when
-    the first page was asked for, and when the last one was there."""
+    """Counters of all pages, a while apart, hold what Prometheus saw between; what rates say is of that size. began,
+    ended: when the first page was asked for, and when the last one was there."""
     stamp, asked = time.time(), time.monotonic()
     last, ended = fleet.pages(), (asked, time.monotonic())
-    for name, record in zip(COUNTERS, ("cluster:zernel_cuda_launches:rate1m", "cluster:zernel_nccl_bytes:rate1m", "cluster:zernel_io_read_bytes:rate1m")):
+    for name, record in zip(COUNTERS, ("cluster:zernel_cuda_launches:rate1m", "cluster:zernel_nccl_bytes:rate1m",
+            "cluster:zernel_io_read_bytes:rate1m")):
         low, high = total(first, name), total(last, name)
         seen = fleet.value(f"sum({name})", stamp)
         check(f"{name} of all nodes", low <= seen <= high and low < high, (low, seen, high))
@@ -412,10 +439,12 @@ def rates_of_the_pages(fleet, first, began):
         check(f"launches of job {job}", low <= seen <= high, (low, seen, high))
     buckets = fleet.query("cluster_le:zernel_cuda_launch_latency_hist_seconds_bucket:rate1m", stamp)
     whole = {dict(ls)["le"]: v for ls, v in buckets.items()}["+Inf"]
-    check("all launches are in the buckets", 0.5 < whole / fleet.value("cluster:zernel_cuda_launches:rate1m", stamp) < 2, whole)
+    check("all launches are in the buckets", 0.5 < whole / fleet.value("cluster:zernel_cuda_launches:rate1m",
+        stamp) < 2, whole)
     p50, p99 = (fleet.value(f"cluster:zernel_cuda_launch_latency_seconds:{q}_1m", stamp) for q in ("p50", "p99"))
     slow = fleet.query('zernel_cuda_launch_latency_seconds{quantile="0.5"}', stamp).values()
-    check("p50 of all is that of the processes, within a bucket", min(slow) / 4 < p50 < 4 * max(slow) and p50 < p99 < 4 * 0.002, (p50, p99))
+    check("p50 of all is that of the processes, within a bucket", min(slow) / 4 < p50 < 4 * max(slow) and p50 < p99 < 4
+        * 0.002, (p50, p99))
 
 
 def dashboard_has_data(fleet):
@@ -445,7 +474,8 @@ def cost(fleet):
     with open(f"/proc/{fleet.prometheus_pid}/statm") as f:
         resident = int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     buckets = fleet.value('count({__name__=~".+_bucket", instance!=""})') / len(NODES)
-    print(f"{len(NODES)} daemons: {max(memory) / 2**20:.1f} MiB, {cpu:.2%} of a core, {series:.0f} series ({buckets:.0f} of buckets) each; "
+    print(f"{len(NODES)} daemons: {max(memory) / 2**20:.1f} MiB, {cpu:.2%} of a core, {series:.0f} series "
+          f"({buckets:.0f} of buckets) each; "
           f"Prometheus: {head:.0f} series in {resident / 2**20:.0f} MiB")
     check("a daemon is small", max(memory) < 12 << 20, max(memory))
     check("a daemon is idle", cpu < 0.05, cpu)
@@ -469,7 +499,8 @@ def fleet_tests():
         wait_for(lambda: fleet.value('count(up{job="zerneld"} == 1)') == len(NODES), "all nodes are up")
         asked = time.monotonic()
         first, began, read = fleet.pages(), (asked, time.monotonic()), time.time()
-        needed = ("cluster:zernel_cuda_launch_latency_seconds:p99_1m", "job_id:zernel_job_gpu_idle:ratio_rate5m", "alert:zernel_alert_firing:count")
+        needed = ("cluster:zernel_cuda_launch_latency_seconds:p99_1m", "job_id:zernel_job_gpu_idle:ratio_rate5m",
+            "alert:zernel_alert_firing:count")
         wait_for(lambda: all(map(fleet.query, needed)) and time.monotonic() - began[1] > 35, "rates")
         calm(fleet)
         wait_for(lambda: fleet.value("min(timestamp(zernel_build_info))") > read, "each node was scraped since")
@@ -491,12 +522,14 @@ def pending(fleet):
 
 
 def nodes_of_a_job():
-    """Of three jobs one hangs, one is slow, one is well: the node that the others wait for is named, and nobody before that."""
+    """Of three jobs one hangs, one is slow, one is well: the node that the others wait for is named, and nobody before
+    that."""
     with contextlib.ExitStack() as stack:
         fleets, seen = {}, {}
         for seed, (net, (scenarios, _)) in enumerate(PEERS.items(), 1):
             fleets[net] = Fleet(stack, [f"{net}.{i}" for i in (1, 2, 3)], lambda i, seed=seed, scenarios=scenarios: [
-                "--simulate-seed", str(seed), "--simulate-scenario", scenarios[i], "--simulate-cycle-s", str(PEERS_CYCLE_S)])
+                "--simulate-seed", str(seed), "--simulate-scenario", scenarios[i], "--simulate-cycle-s",
+                str(PEERS_CYCLE_S)])
         end = time.monotonic() + PEERS_CYCLE_S - 15
         while time.monotonic() < end:
             time.sleep(5)
@@ -518,7 +551,8 @@ def requests_of_a_server():
     """Each query of the dashboard on requests, of a node that simulates a server."""
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, ["127.79.0.1"], lambda i: ["--simulate-scenario", "server"])
-        asked = [(title, expr.replace("$__rate_interval", "30s").replace("$instance", ".+")) for title, expr in queries(dashboard()) if "zernel_request" in expr]
+        asked = [(title, expr.replace("$__rate_interval", "30s").replace("$instance", ".+"))
+            for title, expr in queries(dashboard()) if "zernel_request" in expr]
         check("the dashboard asks for requests", len(asked) >= 6, asked)
         got = {}
 
@@ -528,12 +562,15 @@ def requests_of_a_server():
 
         wait_for(has_all, "requests")
         for title, expr in asked:
-            check(f"{title}: {expr}", got[expr] and {dict(ls).get("pid") for ls in got[expr]} <= {"900", "940"}, list(got[expr].items())[:3])
+            check(f"{title}: {expr}", got[expr] and {dict(ls).get("pid") for ls in got[expr]} <= {"900", "940"},
+                list(got[expr].items())[:3])
         slow = [v for _, expr in asked if "0.99" in expr and "first_event" in expr for v in got[expr].values()]
-        check("p99 of the first event is within a bucket of what is simulated", slow and all(0.015 < v < 1.1 for v in slow), slow)
+        check("p99 of the first event is within a bucket of what is simulated",
+            slow and all(0.015 < v < 1.1 for v in slow), slow)
 
 
-PARTS = (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboard_is_in_form, requests_of_a_server, nodes_of_a_job, fleet_tests)
+PARTS = (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboard_is_in_form, requests_of_a_server,
+    nodes_of_a_job, fleet_tests)
 WORD = sys.argv[1] if len(sys.argv) > 1 else ""
 # run.py [WORD | !WORD]: parts whose name has the word, or has it not
 for part in (p for p in PARTS if (WORD.lstrip("!") in p.__name__) != (WORD[:1] == "!")):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * nvml_fuzz.c: any bytes as a message of zernel-gpu: what comes of them is within its tables, its texts end and can be
- * printed, and no figure that the kernel knows itself is among it. Any bytes as such a message in shared memory are made one
- * that can be read.
+ * nvml_fuzz.c: any bytes as a message of zernel-gpu: what comes of them is within its tables, its texts end and can
+ * be printed, and no figure that the kernel knows itself is among it. Any bytes as such a message in shared memory
+ * are made one that can be read.
  */
 #include <stdlib.h>
 

@@ -64,7 +64,7 @@ static void run(const struct zn_rules *rules, struct page *p)
 	for (uint32_t i = 0; i < rules->rule_count; i++) {
 		struct zn_out o = {.at = text, .cap = sizeof(text)};
 
-		zn_rules_fill(&o, rules->rule[i].summary, 1e30, no_label, NULL);
+		zn_fill_text(&o, rules->rule[i].summary, 1e30, no_label, NULL);
 	}
 }
 

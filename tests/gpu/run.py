@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What only a machine with a GPU can answer, see docs/GPU.md: run.py [--dry] [WORD], as root, after `make tests`. --dry: the same
-on the fake libcuda, which shows that this file itself works. It changes no setting of a GPU and provokes no error of it.
+"""What only a machine with a GPU can answer, see docs/GPU.md: run.py [--dry] [WORD], as root, after `make tests`.
+--dry: the same on the fake libcuda, which shows that this file itself works. It changes no setting of a GPU and
+provokes no error of it.
 """
 import ctypes
 import os
@@ -81,12 +82,14 @@ def started():
 
 @test
 def functions_are_there_and_are_emulated():
-    """Newer drivers may begin otherwise: where a probe is single-stepped a launch costs ten times as much, and counts all the same."""
+    """Newer drivers may begin otherwise: where a probe is single-stepped a launch costs ten times as much, and counts
+    all the same."""
     path = library()
     missing = {row[1] for row in listed(path) if row[2] == "missing"}
     kinds = {f: kind for f, (_, kind) in places(path).items()}
     print(f"  {path}: missing: {', '.join(sorted(missing)) or 'none'}", flush=True)
-    equal({"cuLaunchKernel", "cuMemAlloc_v2", "cuStreamSynchronize"} & missing, set(), "functions that every driver has")
+    equal({"cuLaunchKernel", "cuMemAlloc_v2", "cuStreamSynchronize"} & missing, set(),
+        "functions that every driver has")
     equal({f: k for f, k in kinds.items() if not DRY and k not in ("branch", "push", "nop")}, {}, "single-stepped")
 
 
@@ -112,7 +115,8 @@ def counts_are_exact():
     actor.do("for block in blocks[3:]: ok(cuda.cuMemFree_v2(block))")
     equal(by(daemon, actor, "zernel_cuda_launches_total", "kind"), {"kernel": 1009}, "launches")
     waits = by(daemon, actor, "zernel_cuda_sync_seconds_count", "call")
-    equal(waits, {"stream_synchronize": 13, "ctx_synchronize": 1, "memcpy_htod": 7, "memcpy_dtoh": 11, "mem_free": 14}, "waits")
+    equal(waits, {"stream_synchronize": 13, "ctx_synchronize": 1, "memcpy_htod": 7, "memcpy_dtoh": 11, "mem_free": 14},
+        "waits")
     equal(copies(daemon, actor), {"htod": (7, 7 * 4096), "dtoh": (11, 11 * 512), "dtod": (5, 5 * 256)}, "copies")
     used = wait_until(lambda: by(daemon, actor, "zernel_gpu_memory_used_bytes", "gpu_id"), "memory")
     equal(sum(used.values()), 3 * MIB, "memory that is left")
@@ -122,7 +126,8 @@ def counts_are_exact():
 @test
 def which_gpu_it_is():
     daemon, actor = started()
-    actor.do(f"device = (ctypes.c_uint8 * 16)(); ok(cuda.cuDeviceGetUuid(device, 0)); alloc(cuda, {MIB}); answer = bytes(device).hex()")
+    actor.do(f"device = (ctypes.c_uint8 * 16)(); ok(cuda.cuDeviceGetUuid(device, 0)); alloc(cuda, {MIB}); answer = "
+             f"bytes(device).hex()")
     told = actor.do("answer = bytes(device).hex()")
     used = wait_until(lambda: by(daemon, actor, "zernel_gpu_memory_used_bytes", "gpu_id"), "memory")
     info = {dict(k)["gpu_id"]: dict(k)["uuid"] for k in daemon.metrics().all("zernel_gpu_info")}
@@ -134,7 +139,8 @@ def a_wait_is_as_long_as_the_kernel():
     if DRY:
         raise Absent("nothing runs on the fake library")
     daemon, actor = started()
-    actor.do("taken = 0\nfor i in range(20):\n    start(spin, u64(50_000_000))\n    taken += timed(lambda: cuda.cuStreamSynchronize(None), 1)[0]")
+    actor.do("taken = 0\nfor i in range(20):\n    start(spin, u64(50_000_000))\n    taken += timed(lambda: "
+             "cuda.cuStreamSynchronize(None), 1)[0]")
     took = actor.do("answer = taken") / 1e9
     told = by(daemon, actor, "zernel_cuda_sync_seconds_sum", "call")["stream_synchronize"]
     check(abs(told - took) < 0.01 * took, f"told {told:.4f} s, measured {took:.4f} s")

@@ -68,8 +68,8 @@ SERVING = [
     ("shutdown", "ENOTCONN ENOMEM"),
 ]
 # what libc does by itself before and after, and what cannot fail or whose failure cannot matter
-OTHERS = set("""arch_prctl brk clock_gettime execve exit exit_group futex getpid getppid getrandom mprotect munmap readlink
-rseq rt_sigaction rt_sigreturn set_robust_list set_tid_address write""".split())
+OTHERS = set("""arch_prctl brk clock_gettime execve exit exit_group futex getpid getppid getrandom mprotect munmap
+readlink rseq rt_sigaction rt_sigreturn set_robust_list set_tid_address write""".split())
 OURS_FIRST = {"rt_sigprocmask"}  # all but the first are of libc, for threads, and cannot fail
 AGAIN = 11  # not in step with the calls that one connection makes
 
@@ -170,7 +170,8 @@ def ended_clearly(daemon, call):
     lines = daemon.read("log").splitlines()
     if daemon.process.returncode not in ((1, 2) if call == "openat" else (1,)):
         return f"exit status {daemon.process.returncode}"
-    lines = [line for line in lines if not line.startswith(("zerneld: warning: ras: ", "zerneld: warning: gauge: "))]  # it would have gone on without
+    # it would have gone on without
+    lines = [line for line in lines if not line.startswith(("zerneld: warning: ras: ", "zerneld: warning: gauge: "))]
     return None if len(lines) == 1 and re.match("zerneld: .{10}", lines[0]) else f"not one clear line: {lines}"
 
 
@@ -248,8 +249,8 @@ def calls_that_fail_again_and_again():
 
 # ---- live: the kernel's side, and other people's files
 
-# The fourth bpf() asks whether the kernel knows types of functions. No kernel that the probes run on says no; the verifier
-# would then take a minute and a half for what it refuses in the end.
+# The fourth bpf() asks whether the kernel knows types of functions. No kernel that the probes run on says no; the
+# verifier would then take a minute and a half for what it refuses in the end.
 LIVE = [
     ("bpf", ANY, "EPERM ENOMEM", (1, 2, 3, 5, 60, 200)),
     ("capset", EXIT, "EPERM", (1,)),

@@ -5,9 +5,9 @@
  * nothing; scrapers ask for /metrics RATE times a second, each answer timed from when it was due; slow clients send one
  * byte of a head a second; a storm opens RATE connections a second, says something or nothing, and resets them.
  *
- * Prints "ready" when every reader has a snapshot. Then each line on standard input is a number of seconds: that long it
- * scrapes and storms, and prints one line of JSON. "drain" lets the stalled clients read what there is for two seconds,
- * and prints what it was. Ends at the end of standard input. Source addresses are spread over 127.0.0.0/8.
+ * Prints "ready" when every reader has a snapshot. Then each line on standard input is a number of seconds: that long
+ * it scrapes and storms, and prints one line of JSON. "drain" lets the stalled clients read what there is for two
+ * seconds, and prints what it was. Ends at the end of standard input. Source addresses are spread over 127.0.0.0/8.
  */
 #include <arpa/inet.h>
 #include <errno.h>

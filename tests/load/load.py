@@ -79,8 +79,10 @@ def a_thousand_clients_of_which_fifty_never_read():
     warm, cpu = resident(daemon.pid), cpu_s(daemon.pid)
     got = load.ask(12)
     grown, cpu = resident(daemon.pid) - warm, (cpu_s(daemon.pid) - cpu) / 12
-    print(f"1000 clients: {got['snapshots']} snapshots, to the last of 950 readers within {got['behind_max_ms']} ms (p99 "
-          f"{got['behind_p99_ms']} ms) of the first; scrapes p99 {got['scrape_p99_ms']} ms, {before['scrape_p99_ms']} ms "
+    print(f"1000 clients: {got['snapshots']} snapshots, to the last of 950 readers within {got['behind_max_ms']} ms "
+          f"(p99 "
+          f"{got['behind_p99_ms']} ms) of the first; scrapes p99 {got['scrape_p99_ms']} ms, "
+          f"{before['scrape_p99_ms']} ms "
           f"without them; {cpu:.0%} of a core; {warm / MIB:.1f} MiB, {grown / MIB:+.1f}", flush=True)
     healthy(got)
     check(got["snapshots"] >= 5 and got["scrapes"] >= 200 and got["storms"] >= 200, f"there was load: {got}")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# receiver.sh DIR: fetches VictoriaMetrics of Debian's sid as DIR/victoria-metrics; nothing is installed. What lies there
-# already is not fetched again. Says in one line why it could not.
+# receiver.sh DIR: fetches VictoriaMetrics of Debian's sid as DIR/victoria-metrics; nothing is installed. What lies
+# there already is not fetched again. Says in one line why it could not.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/apt.sh

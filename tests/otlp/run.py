@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What --otlp pushes, as a real receiver has it: VictoriaMetrics, which receiver.sh fetches. It must have every series of
-/metrics, with the value that the page of the same tick had, and give our quantiles. Then the receiver is killed, comes
-back, and hangs. Runs all tests, or those whose name has the word that is given.
+"""What --otlp pushes, as a real receiver has it: VictoriaMetrics, which receiver.sh fetches. It must have every series
+of /metrics, with the value that the page of the same tick had, and give our quantiles. Then the receiver is killed,
+comes back, and hangs. Runs all tests, or those whose name has the word that is given.
 
 Limits: needs no root; simulated data alone, so nothing of the calibration, which is pushed as a summary.
 """
@@ -19,7 +19,8 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-from harness import BUILD, Daemon, Metrics, Process, State, check, equal, folder, free_port, main, parse_metrics, test, wait_until
+from harness import BUILD, Daemon, Metrics, Process, State, check, equal, folder, free_port, main, parse_metrics, \
+    test, wait_until
 
 PLACE = os.path.join(BUILD, "otlp")
 PATH = "/opentelemetry/v1/metrics"
@@ -50,7 +51,8 @@ class Receiver:
 
     def start(self):
         with open(f"{folder()}/receiver.log", "a") as log:
-            self.process = Process([self.program, f"-storageDataPath={folder()}/data", f"-httpListenAddr=127.0.0.1:{self.port}",
+            self.process = Process([self.program, f"-storageDataPath={folder()}/data",
+                f"-httpListenAddr=127.0.0.1:{self.port}",
                                     "-search.latencyOffset=0s"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         State.cleanup.callback(self.process.kill)
         wait_until(self.answers, "VictoriaMetrics", PATIENCE)
@@ -92,7 +94,8 @@ def named(metric):
 
 
 def pushing(receiver, **more):
-    return Daemon("--simulate", "--push-interval-ms", "250", "--otlp", receiver.url + PATH, "--otlp-interval-ms", "1000", **more)
+    return Daemon("--simulate", "--push-interval-ms", "250", "--otlp", receiver.url + PATH, "--otlp-interval-ms",
+        "1000", **more)
 
 
 def stop(daemon):
@@ -106,9 +109,9 @@ def stop(daemon):
 
 
 def page_after_export(daemon):
-    """(when it was let go on, page). The daemon is stopped until its timers have expired, those of the simulation and of
-    the tick, and then a request has come. It takes up in one turn of its loop what waits for it, the oldest first: steps,
-    tick with an export, page."""
+    """(when it was let go on, page). The daemon is stopped until its timers have expired, those of the simulation and
+    of the tick, and then a request has come. It takes up in one turn of its loop what waits for it, the oldest first:
+    steps, tick with an export, page."""
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)
     connection.request("GET", "/health")
     connection.getresponse().read()  # it is accepted
@@ -123,8 +126,8 @@ def page_after_export(daemon):
 
 
 def page_and_export(receiver, daemon):
-    """(when, page, [(labels, value)]) of the same state. If the daemon was stopped between the two timers, or during a turn,
-    there are steps between them, which the launches tell: then once more."""
+    """(when, page, [(labels, value)]) of the same state. If the daemon was stopped between the two timers, or during a
+    turn, there are steps between them, which the launches tell: then once more."""
     def look():
         start, page = page_after_export(daemon)
         # there is a later one, so this one is complete: they are sent one after another
@@ -142,8 +145,8 @@ def durations(page):
 
 
 def wanted(page):
-    """{(name, labels): value} of what the receiver must have, but for the buckets of histograms. A label that is empty is
-    none there."""
+    """{(name, labels): value} of what the receiver must have, but for the buckets of histograms. A label that is empty
+    is none there."""
     twins = tuple(f"{n}_seconds{end}" for n in durations(page) for end in ("", "_sum", "_count"))
     return {(n, frozenset(label for label in ls if label[1])): v for (n, ls), v in page.items()
             if n not in twins and not n.endswith("_hist_seconds_bucket")}
@@ -172,7 +175,8 @@ def known_values(got):
     def of(name):
         return [(dict(ls), v) for (n, ls), v in got.items() if n == name]
     equal([(ls["source"], v) for ls, v in of("zernel_build_info")], [("simulated", 1)], "build info")
-    equal(sorted(int(ls["gpu_id"]) for ls, v in of("zernel_gpu_memory_total_bytes") if v == 80 << 30), [0, 1, 2, 3], "GPUs of 80 GiB")
+    equal(sorted(int(ls["gpu_id"]) for ls, v in of("zernel_gpu_memory_total_bytes") if v == 80 << 30), [0, 1, 2, 3],
+        "GPUs of 80 GiB")
     equal(len(of("zernel_gpu_info")), 4, "identities of GPUs")
     equal(len(of(f"{LATENCY}_hist_seconds_count")), 8, "ranks")
 
@@ -222,7 +226,8 @@ def a_receiver_has_all_that_the_page_has():
     buckets_add_up(metrics, got)
     quantiles = same_quantiles(receiver, when, page)
     equal(daemon.metrics().lost(), {}, "losses")
-    print(f"{len(got)} series of {len({n for n, _ in got})} names, {len(metrics) - len(got)} buckets, {quantiles} quantiles")
+    print(f"{len(got)} series of {len({n for n, _ in got})} names, {len(metrics) - len(got)} buckets, {quantiles} "
+          f"quantiles")
 
 
 def counts(daemon):
@@ -246,13 +251,15 @@ def a_receiver_that_was_killed_gets_what_waited():
     check(counts(daemon)["ok"] > before, "requests that were taken")
     equal(daemon.metrics().lost(), {}, "losses")
     equal(daemon.metrics().one("zernel_outbound_down", to="otlp"), 0, "receivers that are down")
-    check([t for t in receiver.exports() if killed < t < again], "exports of the time without a receiver, sent afterwards")
+    check([t for t in receiver.exports() if killed < t < again],
+        "exports of the time without a receiver, sent afterwards")
 
 
 def nobody_takes(daemon, harm):
     """With a receiver that was stopped or killed: from the second export that waits on none is taken."""
     def queued(n):
-        wait_until(lambda: daemon.metrics().one("zernel_outbound_queue", to="otlp") >= n, f"{n} exports that wait", PATIENCE)
+        wait_until(lambda: daemon.metrics().one("zernel_outbound_queue", to="otlp") >= n, f"{n} exports that wait",
+            PATIENCE)
         return counts(daemon)["ok"]
     equal(queued(2), queued(3), f"requests that were taken under {harm}")
 

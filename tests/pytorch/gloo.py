@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A rank that trains with gloo and times how long it waits for the others: gloo.py LIBCUDA JSON.
 
-As train.py: "ready", a line, a report in JSON, and it stays. Options: rank, size, store (a file that all share), steps, work (how
-many ms a step takes, asleep), late (how many more on the rank that is the straggler).
+As train.py: "ready", a line, a report in JSON, and it stays. Options: rank, size, store (a file that all share), steps,
+work (how many ms a step takes, asleep), late (how many more on the rank that is the straggler).
 """
 import datetime
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The queues of a newer PyTorch's DataLoader, in its threads and processes and with their names, where that PyTorch is not
-installed. ppoll: waits as the C library of arm64 makes them, which has no poll().
+"""The queues of a newer PyTorch's DataLoader, in its threads and processes and with their names, where that PyTorch is
+not installed. ppoll: waits as the C library of arm64 makes them, which has no poll().
 """
 import ctypes
 import multiprocessing

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What zerneld says of waits against what real PyTorch programs say of themselves, by their own clocks. Durations are chosen so
-long that the machine's noise is small beside them; sums, quantiles and shares decide.
+"""What zerneld says of waits against what real PyTorch programs say of themselves, by their own clocks. Durations are
+chosen so long that the machine's noise is small beside them; sums, quantiles and shares decide.
 """
 import json
 import os
@@ -11,7 +11,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from harness import CUDA, ZERNEL, Daemon, Process, State, run, application_env, check, equal, folder, main, test_timed, wait_until  # noqa: E402
+# noqa: E402
+from harness import CUDA, ZERNEL, Daemon, Process, State, run, application_env, check, equal, folder, main, \
+    test_timed, wait_until
 from made import told  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,7 +24,8 @@ CAUSES = ("cpu", "gpu", "data", "dist", "io", "runqueue", "other")
 
 class Program(Process):
     def __init__(self, name, **options):
-        super().__init__(["/usr/bin/python3", os.path.join(HERE, name), CUDA, json.dumps(options)], stdin=subprocess.PIPE,
+        super().__init__(["/usr/bin/python3", os.path.join(HERE, name), CUDA, json.dumps(options)],
+                         stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, env=application_env({"OMP_NUM_THREADS": "1"}))
         self.expect("ready")
 
@@ -47,7 +50,8 @@ def start():
 
 
 def near(got, want, part, what, more=0.0):
-    check(abs(got - want) <= part * want + more, f"{what}: {got:.4f}, not {want:.4f} within {100 * part:.0f} % and {more}")
+    check(abs(got - want) <= part * want + more,
+        f"{what}: {got:.4f}, not {want:.4f} within {100 * part:.0f} % and {more}")
 
 
 def rank(values, q):
@@ -86,7 +90,8 @@ def between(daemon, pid, before):
     after, end = at_tick(daemon, pid)
     got = {c: after[c] - before[0][c] for c in CAUSES}
     least, most = end[0] - before[1][1], end[1] - before[1][0]
-    check(0.99 * least - 0.02 <= sum(got.values()) <= 1.01 * most + 0.02, f"all causes together: {got}, in {least} to {most} s")
+    check(0.99 * least - 0.02 <= sum(got.values()) <= 1.01 * most + 0.02,
+        f"all causes together: {got}, in {least} to {most} s")
     return got
 
 
@@ -100,7 +105,8 @@ def total(values):
 
 
 def settled(daemon, pid, waits):
-    """The sums once the last wait has been counted: they are read at ticks. What is missing then is told with all of it."""
+    """The sums once the last wait has been counted: they are read at ticks. What is missing then is told with all of
+    it."""
     end = time.monotonic() + 3
     while (daemon.metrics().one(WAIT + "_count", pid=str(pid)) or 0) < waits and time.monotonic() < end:
         time.sleep(0.05)
@@ -117,10 +123,12 @@ def starved(more_waits=0, name="train.py", **options):
     daemon.attached(CUDA)
     r = followed(daemon, p).report()
     clock = total(wall for wall, _, _ in r["waits"])
-    waits = [w for w in asleep(r["waits"]) if w > 20_000_000]  # it may sleep for a worker's answer about a batch that is there
+    # it may sleep for a worker's answer about a batch that is there
+    waits = [w for w in asleep(r["waits"]) if w > 20_000_000]
     m, s = settled(daemon, p.pid, len(waits))
     pid = str(p.pid)
-    print(f"   {options}: {m.one(WAIT + '_sum', pid=pid):.3f} s of {clock:.3f} s, {m.one(WAIT + '_count', pid=pid):.0f} waits of "
+    print(f"   {options}: {m.one(WAIT + '_sum', pid=pid):.3f} s of {clock:.3f} s, "
+          f"{m.one(WAIT + '_count', pid=pid):.0f} waits of "
           f"{len(waits)}, {s}", flush=True)
     near(m.one(WAIT + "_sum", pid=pid), clock, 0.05, "sum of the waits")
     near(s["data"], clock, 0.05, "time in waits for data")
@@ -175,7 +183,8 @@ def of_a_job(name, batches, **options):
     daemon = Daemon("--push-interval-ms", "250", "--control", control)
     p = Program("train.py", item=150, step=5, batches=batches, file=data, **options)
     daemon.attached(CUDA)
-    equal(run([ZERNEL, "job", "start", name, "--pid", str(p.pid), "uid=0", "--control", control]).returncode, 0, "a job")
+    equal(run([ZERNEL, "job", "start", name, "--pid", str(p.pid), "uid=0", "--control", control]).returncode, 0,
+        "a job")
     p.go().expect("launched")
     p.go().report()
 
@@ -266,7 +275,8 @@ def several_loaders():
 
 @test_timed
 def waits_longer_than_the_interval():
-    """A batch that takes longer than the 5 s after which PyTorch looks whether its workers live is one wait, not three."""
+    """A batch that takes longer than the 5 s after which PyTorch looks whether its workers live is one wait, not
+    three."""
     daemon, p, r = starved(workers=1, item=5600, step=1, batches=2)
     equal(daemon.metrics().one(WAIT + "_count", pid=str(p.pid)), 2, "waits")
 
@@ -283,7 +293,8 @@ def healthy():
     got = between(daemon, p.pid, before)
     m, pid, wall = daemon.metrics(), str(p.pid), r["whole"][0] / 1e9
     idle = m.one(IDLE + "_sum", pid=pid) or 0
-    print(f"   healthy: waited {m.one(WAIT + '_sum', pid=pid)} s of {total(w for w, _, _ in r['waits']):.3f} s, workers idle "
+    print(f"   healthy: waited {m.one(WAIT + '_sum', pid=pid)} s of {total(w for w, _, _ in r['waits']):.3f} s, "
+          f"workers idle "
           f"{idle:.3f} s, {got}", flush=True)
     check(got["data"] < 0.1 * wall, f"waits of a healthy program: {got}")
     near(idle, 2 * (wall - 60 * 0.005 / 2), 0.15, "time in which its workers had nothing to do")
@@ -306,7 +317,8 @@ def without_workers():
 @test_timed
 def a_daemon_that_comes_late():
     """It starts amid the training: workers and waits were there before."""
-    p = Program("train.py", workers=1, item=80, step=5, batches=140)  # 11 s, of which a slow machine takes some to start the daemon
+    # 11 s, of which a slow machine takes some to start the daemon
+    p = Program("train.py", workers=1, item=80, step=5, batches=140)
     p.go().expect("launched")
     p.go()
     time.sleep(1)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """A training loop of PyTorch that times its own waits: train.py LIBCUDA JSON.
 
-It makes one launch a step, so that it counts as a process on a GPU. It prints "ready", launches once there is a line on its
-standard input, prints "launched", trains after another line, prints a report in JSON, ends its workers after one more line, and
-stays until that input ends. Options, all times in milliseconds: item (a worker takes so long for one), step (the training takes
-so long, asleep), batches, workers, timeout, loaders (several, in turn), context, persistent (two epochs of the same workers),
-pin (a pinning thread), work (how an item takes its time: sleep, compute, read from a disk, or decode: read from memory and
-compute), first (nobody takes its CPU), sync (each step waits so long for the GPU, asleep), spin (the same, awake), crowd (so many other
-processes compute meanwhile, on the one CPU that it may use), queues (poll or ppoll: those of queues.py in place of PyTorch's).
+It makes one launch a step, so that it counts as a process on a GPU. It prints "ready", launches once there is a line on
+its standard input, prints "launched", trains after another line, prints a report in JSON, ends its workers after one
+more line, and stays until that input ends. Options, all times in milliseconds: item (a worker takes so long for one),
+step (the training takes so long, asleep), batches, workers, timeout, loaders (several, in turn), context, persistent
+(two epochs of the same workers), pin (a pinning thread), work (how an item takes its time: sleep, compute, read from a
+disk, or decode: read from memory and compute), first (nobody takes its CPU), sync (each step waits so long for the GPU,
+asleep), spin (the same, awake), crowd (so many other processes compute meanwhile, on the one CPU that it may use),
+queues (poll or ppoll: those of queues.py in place of PyTorch's).
 
-The report has, of each wait for a batch (waits), of each wait for the GPU (syncs) and of the whole, ns by the clock, on a CPU, and
-runnable without one.
+The report has, of each wait for a batch (waits), of each wait for the GPU (syncs) and of the whole, ns by the clock, on
+a CPU, and runnable without one.
 """
 import ctypes
 import json
@@ -54,12 +55,13 @@ def decode(until, path):
     compute(until, path)
 
 
-WORK = {"sleep": lambda until, path: time.sleep(max(until - time.monotonic(), 0)), "compute": compute, "read": read, "decode": decode}
+WORK = {"sleep": lambda until, path: time.sleep(max(until - time.monotonic(), 0)), "compute": compute, "read": read,
+    "decode": decode}
 
 
 class Slow(Dataset):
-    """Items that take a known time, as reading and decoding would. The first ones take longer, so that all workers of all
-    loaders are out of step, and batches come one by one."""
+    """Items that take a known time, as reading and decoding would. The first ones take longer, so that all workers of
+    all loaders are out of step, and batches come one by one."""
 
     def __init__(self, options, number):
         self.count, self.item, self.workers = options["batches"], options["item"], options["workers"]

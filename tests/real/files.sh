@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# files.sh DIR: fetches vendors' real libraries from Debian, as DIR/NAME/LIBRARY for each row below, and what newer ones need
-# beside them as DIR/NAME/lib/*. Nothing is installed, and nothing of it may be given on. What lies in DIR already is not
-# fetched again. For each that the archive lacks it says one line, and goes on. amd64 only.
+# files.sh DIR: fetches vendors' real libraries from Debian, as DIR/NAME/LIBRARY for each row below, and what newer ones
+# need beside them as DIR/NAME/lib/*. Nothing is installed, and nothing of it may be given on. What lies in DIR already
+# is not fetched again. For each that the archive lacks it says one line, and goes on. amd64 only.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/apt.sh

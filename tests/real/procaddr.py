@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What runtimes of CUDA get from cuGetProcAddress: the addresses that are exported, on which the probes stand, or others."""
+"""What runtimes of CUDA get from cuGetProcAddress: the addresses that are exported, on which the probes stand, or
+others."""
 import re
 
-VERSIONS = (4000, 5000, 6050, 7000, 8000, 9020, 10010, 10020, 11000, 11010, 11020, 11030, 11040, 11070, 11080, 12000, 12010, 12020,
+VERSIONS = (4000, 5000, 6050, 7000, 8000, 9020, 10010, 10020, 11000, 11010, 11020, 11030, 11040, 11070, 11080, 12000,
+            12010, 12020,
             12030, 12040, 12080, 12090, 13000)
 STREAMS = (0, 1, 2)  # the default, the legacy stream, one of each thread
 ASK = """
@@ -21,8 +23,8 @@ def plain(name):
 
 
 def handed_out(actor, hooked, exported):
-    """What is asked for by the names of hooked functions: how many answers are at no exported function, exported functions that
-    are not hooked, and hooked ones that are never the answer. actor: it has `cuda`."""
+    """What is asked for by the names of hooked functions: how many answers are at no exported function, exported
+    functions that are not hooked, and hooked ones that are never the answer. actor: it has `cuda`."""
     names = sorted({plain(f) for f in hooked})
     actor.do(ASK)
     actor.do(f"given = {{ask(n, v, s) for n in {names!r} for v in {VERSIONS!r} for s in {STREAMS!r}}} - {{None}}")

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Vendors' real libraries, called without a GPU: every function of the table that a library has is hooked, at the place where
-a probe costs least, and every call is counted. files.sh fetches them; a library that cannot be had is told as absent.
+"""Vendors' real libraries, called without a GPU: every function of the table that a library has is hooked, at the place
+where a probe costs least, and every call is counted. files.sh fetches them; a library that cannot be had is told as
+absent.
 """
 import glob
 import os
@@ -12,7 +13,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
-from harness import (BUILD, TOOLS, Absent, Actor, Daemon, Process, application_env, check, equal, folder, main, run, test,  # noqa: E402
+# noqa: E402
+from harness import (BUILD, TOOLS, Absent, Actor, Daemon, Process, application_env, check, equal, folder, main, run,
+                     test,
                      wait_until)
 from places import places, table  # noqa: E402
 from procaddr import handed_out  # noqa: E402
@@ -39,8 +42,8 @@ def exported(path):
     return {line.split()[-1].split("@")[0] for line in lines if line.split()[-2] in "TtWwi"}
 
 
-# Functions that read what they are given before they look whether there is a device: so many pointers they need, or what
-# they need cannot be had.
+# Functions that read what they are given before they look whether there is a device: so many pointers they need, or
+# what they need cannot be had.
 POINTERS = {"cuMemcpy3DPeer": 1, "cuMemcpy3DPeer_ptds": 1, "cuMemcpy3DPeerAsync": 1, "cuMemcpy3DPeerAsync_ptsz": 1}
 # Given to who asks as before CUDA 6.5 and 11.0, which no runtime does that has cuGetProcAddress (from 11.3 on).
 OBSOLETE = {"cuMemHostRegister", "cuDevicePrimaryCtxReset"}
@@ -80,11 +83,12 @@ def numbers(functions):
 
 
 def exact(path, expect=(), inner=None, kinds=CHEAP):
-    """Each row is hooked or missing as the library's own table has it, and each call is one hit of its family. inner: how many
-    other hooked functions a function calls by their exported names; kinds: what probes may stand on."""
+    """Each row is hooked or missing as the library's own table has it, and each call is one hit of its family. inner:
+    how many other hooked functions a function calls by their exported names; kinds: what probes may stand on."""
     rows, listed, own = table(path), places(path), exported(path)
     equal(set(listed), {row for row in rows if row in own}, "rows that the library has")
-    equal({f: p for f, p in listed.items() if p[1] not in kinds and f not in SLOW}, {}, "places where each call is single-stepped")
+    equal({f: p for f, p in listed.items() if p[1] not in kinds and f not in SLOW}, {},
+        "places where each call is single-stepped")
     daemon, caller = Daemon(expect=expect), Caller(path)
     daemon.attached(path)
     equal(daemon.metrics().library(path), {row: int(row in own) for row in rows}, "what is attached")
@@ -118,7 +122,8 @@ def driver(path):
     errors = daemon.metrics().one("zernel_cuda_launch_errors_total", pid=str(caller.pid))
     equal(errors, kernel + cooperative + graph, "launches that failed")
     syncs = by_label(daemon, "zernel_cuda_sync_seconds_count", "call", caller)
-    equal(syncs["stream_synchronize"], added(calls, "cuStreamSynchronize", "cuStreamSynchronize_ptsz"), "waits for a stream")
+    equal(syncs["stream_synchronize"], added(calls, "cuStreamSynchronize", "cuStreamSynchronize_ptsz"),
+        "waits for a stream")
     equal(syncs["mem_free"], added(calls, "cuMemFree_v2"), "frees")
     return listed
 
@@ -150,7 +155,8 @@ def runtimes_are_given_what_is_hooked():
         functions = sorted(places(path))
         check(len(functions) > 100, f"functions of {name} that are hooked: {len(functions)}")
         all_of_them = sorted(f for f in exported(path) if f.startswith("cu"))
-        equal(handed_out(Actor(("cuda", path)), functions, all_of_them), (0, OBSOLETE, set()), f"{name} by cuGetProcAddress")
+        equal(handed_out(Actor(("cuda", path)), functions, all_of_them), (0, OBSOLETE, set()),
+            f"{name} by cuGetProcAddress")
 
 
 @test
@@ -194,7 +200,8 @@ def nccl_2_29():
 @test
 def rccl_5_4():
     """Debian's build has a landing pad before each frame, and some frames begin without a push."""
-    collectives(real("rccl-5.4", "librccl.so.1"), {"ncclGather": 1, "ncclScatter": 1, "ncclSend": 2, "ncclRecv": 2}, (*CHEAP, "landing"))
+    collectives(real("rccl-5.4", "librccl.so.1"), {"ncclGather": 1, "ncclScatter": 1, "ncclSend": 2, "ncclRecv": 2},
+        (*CHEAP, "landing"))
 
 
 def hip(path, kinds=CHEAP, inner=None):
@@ -206,7 +213,8 @@ def hip(path, kinds=CHEAP, inner=None):
     equal(by_label(daemon, "zernel_cuda_launches_total", "kind", caller),
           {"kernel": kernel, "cooperative": cooperative, "graph": graph}, "launches")
     syncs = by_label(daemon, "zernel_cuda_sync_seconds_count", "call", caller)
-    equal(syncs["stream_synchronize"], added(calls, "hipStreamSynchronize", "hipStreamSynchronize_spt"), "waits for a stream")
+    equal(syncs["stream_synchronize"], added(calls, "hipStreamSynchronize", "hipStreamSynchronize_spt"),
+        "waits for a stream")
     equal(syncs["ctx_synchronize"], added(calls, "hipDeviceSynchronize", "hipCtxSynchronize"), "waits for the device")
     equal(syncs["mem_free"], calls["hipFree"], "frees")
     return listed
@@ -224,7 +232,8 @@ def hip_5_7():
 
 @test
 def hip_6_4():
-    """Debian's build has a landing pad before each function, and most go on with a subtraction, which the kernel single-steps."""
+    """Debian's build has a landing pad before each function, and most go on with a subtraction, which the kernel
+    single-steps."""
     hip(real("hip-6.4", "libamdhip64.so.6"), (*CHEAP, "landing"))
 
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# initrd.sh TO BUILD guest|slurm|io|cost|package: makes the file system of the virtual machines as the initramfs TO: busybox,
-# its init (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS server; cost.sh; for
-# package.sh this machine's systemd and dpkg), and from the folder BUILD what is to be tested. Dynamic programs get the
-# libraries of this machine, under the paths they have here. One image does for all kernels; modules of the kernel come
-# behind it (modules.sh).
+# initrd.sh TO BUILD guest|slurm|io|cost|package: makes the file system of the virtual machines as the initramfs TO:
+# busybox, its init (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS
+# server; cost.sh; for package.sh this machine's systemd and dpkg), and from the folder BUILD what is to be tested.
+# Dynamic programs get the libraries of this machine, under the paths they have here. One image does for all kernels;
+# modules of the kernel come behind it (modules.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,6 +12,7 @@ programs=(zerneld test/guest_check test/matrix test/driver test/libcuda.so.1 tes
 slurm=(/usr/sbin/{munged,slurmctld,slurmd,slurmstepd} /usr/bin/{sbatch,srun,sinfo,jq})
 plugins=/usr/lib/x86_64-linux-gnu/slurm-wlm
 root=$(mktemp -d)
+chmod 755 "$root" # it becomes /
 trap 'rm -rf "$root"' EXIT
 
 # with_libraries FILE...: copies what these programs or libraries link, to where it is here

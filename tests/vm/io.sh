@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # io.sh: the init of a virtual machine with disks, an overlay and NFS: the API matrix (tests/io/matrix.c) on each by
-# fentry, and on a tmpfs by the other ways; dd and fio on each, whose own figures are held against /metrics, to the byte.
-# Prints "@@ NAME ok", "FAILED", or "-" for what this kernel cannot have; the line @@RC= at the end shows that it got
-# that far.
+# fentry, and on a tmpfs by the other ways; dd and fio on each, whose own figures are held against /metrics, to the
+# byte. Prints "@@ NAME ok", "FAILED", or "-" for what this kernel cannot have; the line @@RC= at the end shows that it
+# got that far.
 # shellcheck disable=SC3043
 export PATH=/bin:/usr/bin:/usr/sbin:/sbin
 mib=$((1 << 20))

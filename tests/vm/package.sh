@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# package.sh: what a virtual machine runs whose init is a real systemd, and whose /t has the Debian package and a version
-# before it (older.sh): installs the older one, starts the service with options set, holds what it shows against what the
-# driver did, restarts it, upgrades it in the middle of that, removes and purges it. perf_event_paranoid is 3 first, as on
-# Debian. Prints "@@ NAME ok" or "FAILED"; the line @@RC= at the end shows that it got that far.
+# package.sh: what a virtual machine runs whose init is a real systemd, and whose /t has the Debian package and a
+# version before it (older.sh): installs the older one, starts the service with options set, holds what it shows against
+# what the driver did, restarts it, upgrades it in the middle of that, removes and purges it. perf_event_paranoid is 3
+# first, as on Debian. Prints "@@ NAME ok" or "FAILED"; the line @@RC= at the end shows that it got that far.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 failed=0
 
@@ -176,7 +176,8 @@ have() {
 	awk -v set="$1:" '$1 == set { print $2 }' /proc/"$2"/task/*/status | sort | tail -n 1
 }
 
-# What is left to the daemon: SYS_PTRACE, DAC_READ_SEARCH, CHECKPOINT_RESTORE, BPF and PERFMON; before 6.6 SYS_ADMIN too.
+# What is left to the daemon: SYS_PTRACE, DAC_READ_SEARCH, CHECKPOINT_RESTORE, BPF and PERFMON; before 6.6 SYS_ADMIN
+# too.
 capabilities() {
 	want=000001c000080004
 	main=$(property MainPID)
@@ -203,8 +204,8 @@ slurm() {
 	wait_for 60 test -s /var/lib/zernel/jobs/4711.json
 }
 
-# zernel-gpu, with a stand-in of NVIDIA's library, which is heard as the user that systemd made for it, with no right left.
-# There is no GPU in /sys, so that it is heard and no more.
+# zernel-gpu, with a stand-in of NVIDIA's library, which is heard as the user that systemd made for it, with no right
+# left. There is no GPU in /sys, so that it is heard and no more.
 heard() { # 1 or 0
 	[ "$(get /metrics | sed -n 's/^zernel_nvml_up //p')" = "$1" ]
 }

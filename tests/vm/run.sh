@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names) with each image: guest_check; disks, NFS and
-# fio (io.sh); a Slurm in control groups of version 2 (slurm.sh); the Debian package under a real systemd (package.sh).
-# Prints one table of each image and "N passed, N failed". IMAGES names other ones: cost has what a system call costs, in
-# instructions (cost.sh). Kernels and consoles are kept in BUILD/vm. Needs what tests/setup.sh check installs, and no
-# privileges.
+# run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names) with each image: guest_check; disks, NFS
+# and fio (io.sh); a Slurm in control groups of version 2 (slurm.sh); the Debian package under a real systemd
+# (package.sh). Prints one table of each image and "N passed, N failed". IMAGES names other ones: cost has what a system
+# call costs, in instructions (cost.sh). Kernels and consoles are kept in BUILD/vm. Needs what tests/setup.sh check
+# installs, and no privileges.
 set -euo pipefail
 
 export PATH=$PATH:/usr/sbin:/sbin
@@ -49,9 +49,10 @@ boot() {
 		parts+=("$build/vm/$want/modules.cpio")
 		"$here/modules.sh" "$build/vm/$want" "${parts[1]}" "${modules[@]}"
 	fi
-	# Two things were seen that nobody but the emulation is known for, and are shown; the boot is then done again, up to three
-	# times: from 6.12 on a breakpoint of the kernel's own patching, met after it was taken away; on 5.10 and 6.1, on a busy
-	# machine, a kernel that does not take interrupts any more. A guest from which nothing comes for any other reason has failed.
+	# Two things were seen that nobody but the emulation is known for, and are shown; the boot is then done again, up to
+	# three times: from 6.12 on a breakpoint of the kernel's own patching, met after it was taken away; on 5.10 and 6.1, on
+	# a busy machine, a kernel that does not take interrupts any more. A guest from which nothing comes for any other
+	# reason has failed.
 	for _ in 1 2 3 4; do
 		"$here/boot.sh" "$build/vm/$want/vmlinuz" "${parts[@]}" > "$console" || true
 		grep -E -A8 'Oops: int3|int3: 0000|BUG: soft lockup|takes no interrupts' "$console" >&2 || break

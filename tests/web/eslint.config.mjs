@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// What is looked for in the page's modules and in the tests of this folder: names that are not there or not used, and what
-// is rarely meant.
+// What is looked for in the page's modules and in the tests of this folder: names that are not there or not used, and
+// what is rarely meant.
 import globals from "globals";
 
 const rules = {

@@ -60,7 +60,8 @@ export function start(file, args, options = {}) {
 // options may hold ports of their own; without, they are free ones.
 export async function daemon(...options) {
 	const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ZERNEL_")));
-	Object.assign(env, {ZERNEL_CONTROL: "none", ZERNEL_REPORT_DIR: "none"}); // what runs on this machine anyway stays alone
+	// what runs on this machine anyway stays alone
+	Object.assign(env, {ZERNEL_CONTROL: "none", ZERNEL_REPORT_DIR: "none"});
 	const ports = options.includes("--metrics-port") ? [] : ["--metrics-port", "0"];
 	const child = start(ZERNELD, [...ports, "--ws-port", "0", ...options], {env, stdio: ["ignore", "ignore", "pipe"]});
 	let log = "";
@@ -111,7 +112,8 @@ export async function fake(first, {history = null, token = "", timelines = []} =
 		if (!allowed(req))
 			return res.writeHead(401, {"WWW-Authenticate": "Bearer"}).end();
 		if (req.url.startsWith("/stacks"))
-			return res.writeHead(it.stacks ? 200 : 404, {"Content-Type": "text/plain"}).end(it.stacks && it.stacks(new URL(req.url, it.url)));
+			return res.writeHead(it.stacks ? 200 : 404, {"Content-Type": "text/plain"}).end(it.stacks &&
+			it.stacks(new URL(req.url, it.url)));
 		if (req.url.split("?")[0] === "/why")
 			return res.writeHead(200, {"Content-Type": "application/json"}).end(JSON.stringify({why: it.timelines || []}));
 		it.asked++;
@@ -148,7 +150,8 @@ export async function fake(first, {history = null, token = "", timelines = []} =
 
 // A page at url. Whatever its console says, or the policy forbids, is an error of the test, but for what `expected`
 // matches. frames: the snapshots it received, by last_update_ms.
-export async function open(url, {width = 1200, height = 900, dark = false, expected = null, shown = true, ...more} = {}) {
+export async function open(url, {width = 1200, height = 900, dark = false, expected = null, shown = true, ...more} =
+	{}) {
 	const context = await browser.newContext({viewport: {width, height}, colorScheme: dark ? "dark" : "light", ...more});
 	later(() => context.close());
 	const page = await context.newPage(), said = [];
@@ -169,7 +172,8 @@ export async function open(url, {width = 1200, height = 900, dark = false, expec
 }
 
 export const text = (page, selector) => page.locator(selector).first().innerText();
-export const is = (page, selector, wanted) => until(async () => wanted.test(await text(page, selector)), `${selector} ${wanted}`);
+export const is = (page, selector, wanted) => until(async () => wanted.test(await text(page, selector)),
+	`${selector} ${wanted}`);
 
 export async function shot(page, name, more = {}) {
 	mkdirSync(SHOTS, {recursive: true});
@@ -208,7 +212,8 @@ async function runOne({name, run}) {
 	if (error)
 		console.log(`FAILED ${name}: ${error.stack}`);
 	else
-		console.log(absent ? `absent: ${name}: ${absent.message}` : `ok ${name} (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
+		console.log(absent ? `absent: ${name}: ${absent.message}` :
+		`ok ${name} (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
 	return error ? "failed" : absent ? "absent" : "passed";
 }
 

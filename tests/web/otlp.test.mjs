@@ -79,7 +79,8 @@ function points(got) {
     assert.equal(request.resourceMetrics.length, 1);
     const { resource, scopeMetrics } = request.resourceMetrics[0];
     assert.deepEqual(attributes(resource.attributes),
-      { 'service.name': 'zerneld', 'service.version': '1.2-test', 'service.instance.id': 'node1', 'host.name': 'node1' });
+      { 'service.name': 'zerneld', 'service.version': '1.2-test', 'service.instance.id': 'node1',
+      'host.name': 'node1' });
     assert.equal(scopeMetrics.length, 1);
     assert.equal(scopeMetrics[0].scope.name, 'zerneld');
     for (const metric of scopeMetrics[0].metrics) {
@@ -138,11 +139,13 @@ function exponential(left, p) {
 function summary(left, { name, point, labels }) {
   assert.equal(take(left, `${name}_sum`, labels), point.sum);
   assert.equal(take(left, `${name}_count`, labels), Number(point.count));
-  for (const q of point.quantileValues) assert.equal(take(left, name, { ...labels, quantile: String(q.quantile) }), q.value);
+  for (const q of point.quantileValues) assert.equal(take(left, name, { ...labels, quantile: String(q.quantile) }),
+  	q.value);
 }
 
 function compare(got) {
-  const left = new Map(got.series), kinds = { gauge: 'gauge', sum: 'counter', exponentialHistogram: 'histogram', summary: 'summary' };
+  const left = new Map(got.series), kinds = { gauge: 'gauge', sum: 'counter', exponentialHistogram: 'histogram',
+  	summary: 'summary' };
   for (const p of points(got)) {
     assert.equal(got.types.get(p.name), kinds[p.kind], p.name);
     if (p.kind === 'exponentialHistogram') exponential(left, p);
@@ -174,7 +177,8 @@ test('units, kinds and times', () => {
     assert.equal(unit ?? '', units[/_(seconds|bytes|ratio)(_total)?$/.exec(name)?.[1]] ?? '', name);
     assert.equal(Number(point.timeUnixNano), whole.ms * 1e6);
     if (kind === 'gauge') assert.equal(Number(point.startTimeUnixNano), 0);
-    else assert.ok(Number(point.startTimeUnixNano) > whole.ms * 1e6 - 78e9 && Number(point.startTimeUnixNano) <= whole.ms * 1e6, name);
+    else assert.ok(Number(point.startTimeUnixNano) > whole.ms * 1e6 - 78e9 &&
+    	Number(point.startTimeUnixNano) <= whole.ms * 1e6, name);
     if (kind === 'sum') assert.ok(data.isMonotonic && name.endsWith('_total'), name);
     if (kind === 'sum' || kind === 'exponentialHistogram') assert.equal(data.aggregationTemporality, 2);
     if ('pid' in labels) assert.ok('job_id' in labels, `${name} names its job`);

@@ -15,15 +15,21 @@ const NETWORK = /net::ERR_|WebSocket connection to/; // the browser itself says 
 
 const at = (more = {}) => ({alert: "gpu_oom_warning", severity: "critical", state: "firing", gpu_id: "3", value: 0.962,
 	threshold: 0.95, since_ms: Date.now() - 74000, summary: "the memory of a GPU is nearly full", ...more});
-const jobGpu = (gpu_id, busy_s, idle_s, quiet_s = 0) => ({gpu_id, allocated: true, peak_bytes: 40 * GIB, busy_s, idle_s, quiet_s});
-const job = (more = {}) => ({job_id: "4711", restart: 0, state: "running", user: "user1000", uid: 1000, account: "lab", partition: "gpu",
-	name: "train", nodes: "4", start_ms: 1711800000000, end_ms: null, elapsed_s: 7500.5, processes: 8, processes_gone: 1234,
+const jobGpu = (gpu_id, busy_s, idle_s, quiet_s = 0) =>
+	({gpu_id, allocated: true, peak_bytes: 40 * GIB, busy_s, idle_s, quiet_s});
+const job = (more = {}) =>
+	({job_id: "4711", restart: 0, state: "running", user: "user1000", uid: 1000, account: "lab", partition: "gpu",
+	name: "train", nodes: "4", start_ms: 1711800000000, end_ms: null, elapsed_s: 7500.5, processes: 8,
+	processes_gone: 1234,
 	launches: 123456789, nccl_bytes: 7 * GIB, gpus: [jobGpu("0", 30, 10), jobGpu("1", 20, 20, 59.9)], ...more});
-const stalls = (more = {}) => ({cpu: 0.25, gpu: 0.125, data: 0.5, dist: 0.125, io: 0, runqueue: 0, other: 0, seconds: {cpu: 1.5},
+const stalls = (more = {}) =>
+	({cpu: 0.25, gpu: 0.125, data: 0.5, dist: 0.125, io: 0, runqueue: 0, other: 0, seconds: {cpu: 1.5},
 	says: "rank 3 waits for data 50 % of its time; its 4 loader workers are busy", ...more});
-const flow = (more = {}) => ({job_id: "4711", mount: "/data", fstype: "nfs4", read_bytes: 123 * GIB, write_bytes: 2048, mapped_bytes: 4096,
+const flow = (more = {}) =>
+	({job_id: "4711", mount: "/data", fstype: "nfs4", read_bytes: 123 * GIB, write_bytes: 2048, mapped_bytes: 4096,
 	copied_bytes: 0, read_bytes_per_s: 3 * 2 ** 20, write_bytes_per_s: 512, ops: {
-		read: {count: 12345, errors: 2, rate: 12.5, p50_us: 8, p99_us: 450}, write: {count: 9, errors: 1, rate: 2.5, p50_us: 1, p99_us: 25},
+		read: {count: 12345, errors: 2, rate: 12.5, p50_us: 8, p99_us: 450},
+			write: {count: 9, errors: 1, rate: 2.5, p50_us: 1, p99_us: 25},
 		fsync: {count: 4, errors: 0, rate: 0, p50_us: null, p99_us: null}}, ...more});
 const rows = (page) => page.locator("tbody.process");
 const toggle = (page, pid) => page.locator(`.toggle:text-is("${pid}")`);
@@ -46,7 +52,8 @@ test("figures are written for people", async () => {
 
 test("an axis ends at a number that is easily read", async () => {
 	const page = await open((await fake(await snapshot())).url);
-	for (const [v, wanted] of [[0, 1], [0.3, 0.5], [1, 1], [1.01, 2], [2.1, 2.5], [2600, 5000], [7, 10], [1e6, 1e6], [99, 100]])
+	for (const [v, wanted] of [[0, 1], [0.3, 0.5], [1, 1], [1.01, 2], [2.1, 2.5], [2600, 5000], [7, 10], [1e6, 1e6],
+		[99, 100]])
 		assert.equal(await page.evaluate((x) => above(x), v), wanted, `above(${v})`);
 });
 
@@ -64,7 +71,8 @@ function shownBy(page) {
 		return {
 			at: document.querySelector("main").dataset.shown,
 			glance: texts(document, "#glance dd"),
-			gpus: [...document.querySelectorAll("#gpus li")].map((n) => [...texts(n, "h3, .used"), n.querySelector(".used").title,
+			gpus: [...document.querySelectorAll("#gpus li")].map((n) =>
+			[...texts(n, "h3, .used"), n.querySelector(".used").title,
 				n.querySelector(".meter").getAttribute("aria-label"), n.querySelector(".fill").style.width]),
 			processes: Object.fromEntries([...document.querySelectorAll("tbody.process")].map((n) =>
 				[n.querySelector(".toggle").innerText, texts(n, "tr.row td:not(.spark)")])),
@@ -94,7 +102,8 @@ function equalToSnapshot(seen, s) {
 		`${Number((100 * g.used_bytes / g.total_bytes).toFixed(1))}%`]));
 	assert.equal(Object.keys(seen.processes).length, s.processes.length);
 	for (const p of s.processes)
-		assert.deepEqual(seen.processes[p.pid], [String(p.pid), p.comm, p.job_id || "–", p.gpus.map((g) => g.gpu_id).join(", "),
+		assert.deepEqual(seen.processes[p.pid],
+		[String(p.pid), p.comm, p.job_id || "–", p.gpus.map((g) => g.gpu_id).join(", "),
 			gib(p.gpus[0].used_bytes), figure(p.launch.rate / 1000, "k"), micros(p.launch.p50_us), micros(p.launch.p99_us)]);
 }
 
@@ -118,19 +127,23 @@ test("what is shown of a simulating daemon is its snapshot", async () => {
 
 test("one request for the page, and nothing from elsewhere", async () => {
 	const source = await daemon("--simulate"), page = await open(source.url);
-	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")), [source.url, `${source.url}history`, `${source.url}why`]);
+	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")),
+		[source.url, `${source.url}history`, `${source.url}why`]);
 	const answer = await fetch(source.url);
 	assert.ok((await answer.text()).length < 125000, "its size");
 	assert.doesNotMatch(answer.headers.get("content-security-policy"), /unsafe/);
-	assert.equal(await page.evaluate(() => document.querySelectorAll("[style]:not(.fill, .peak, .cursor, .share), [onclick]").length), 0);
+	assert.equal(await page.evaluate(() =>
+		document.querySelectorAll("[style]:not(.fill, .peak, .cursor, .share), [onclick]").length), 0);
 });
 
-const cause = (percent, more = {}) => ({cause: "hang", percent, lost_s: percent, says: `${percent} % of the time is lost to a rank that does not come`,
+const cause = (percent, more = {}) =>
+	({cause: "hang", percent, lost_s: percent, says: `${percent} % of the time is lost to a rank that does not come`,
 	next: "look at that process", sure: "measured", metric: "zernel_nccl_missing_rank_seconds", ...more});
 
 test("why time is lost is on top, job by job, longest first", async () => {
 	const none = {job_id: null, processes: 2, says: "no cause found: 71 % waits for the GPU", causes: []};
-	const lost = {job_id: "4711", processes: 4, says: "", causes: [cause(75), cause(120, {cause: "idle", sure: "likely"})]};
+	const lost = {job_id: "4711", processes: 4, says: "",
+		causes: [cause(75), cause(120, {cause: "idle", sure: "likely"})]};
 	const server = await fake(await snapshot({why: []})), page = await open(server.url);
 	await is(page, "#glance", /GPU memory/);
 	assert.equal(await page.locator("#why").isVisible(), false);
@@ -138,12 +151,15 @@ test("why time is lost is on top, job by job, longest first", async () => {
 	await is(page, "#why h3 >> nth=0", /^Job 4711$/);
 	assert.deepEqual(await page.locator("#why .share").allInnerTexts(), ["75 %", "120 %"]);
 	assert.equal(await page.locator("#why .what").first().innerText(), "Is lost to a rank that does not come");
-	assert.match(await page.locator("#why ol li").first().innerText(), /Next: look at that process\s+zernel_nccl_missing_rank_seconds$/);
+	assert.match(await page.locator("#why ol li").first().innerText(),
+		/Next: look at that process\s+zernel_nccl_missing_rank_seconds$/);
 	assert.match(await page.locator("#why .what").nth(1).innerText(), /\(another explanation is possible\)$/);
 	assert.equal(await page.locator("#why h3").nth(1).innerText(), "Processes of no job");
 	assert.match(await page.locator("#why ul > li").nth(1).innerText(), /no cause found: 71 %/);
-	assert.ok(await page.evaluate(() => document.querySelector("#why").offsetTop < document.querySelector("#glance").offsetTop));
-	server.set({why: [{...lost, job_id: HOSTILE[0], causes: [cause(9, {says: HOSTILE[0], next: HOSTILE[1], metric: HOSTILE[0]})]}]});
+	assert.ok(await page.evaluate(() =>
+		document.querySelector("#why").offsetTop < document.querySelector("#glance").offsetTop));
+	server.set({why: [{...lost, job_id: HOSTILE[0],
+		causes: [cause(9, {says: HOSTILE[0], next: HOSTILE[1], metric: HOSTILE[0]})]}]});
 	await until(async () => (await page.locator("#why h3").allInnerTexts()).length === 1, "one job");
 	assert.match(await page.locator("#why").textContent(), /onerror=alert\(1\)>/);
 	assert.equal(await page.locator("img").count(), 0);
@@ -155,7 +171,8 @@ test("the odd rank is the one that is missing, late, or far from most others", a
 	const page = await open((await fake(await snapshot())).url);
 	const table = [
 		["all alike", [{gpu: 0.5}, {gpu: 0.6}, {gpu: 0.55}], {}, []],
-		["one is far", [{gpu: 0.9}, {gpu: 0.9}, {gpu: 0.2, data: 0.7}, {gpu: 0.9}], {}, [[3, "waits for the GPU 20.0 % of its time, the others 90.0 %"]]],
+		["one is far", [{gpu: 0.9}, {gpu: 0.9}, {gpu: 0.2, data: 0.7}, {gpu: 0.9}], {},
+		[[3, "waits for the GPU 20.0 % of its time, the others 90.0 %"]]],
 		["of two neither", [{gpu: 0.9}, {dist: 0.9}], {}, []],
 		["two kinds", [{gpu: 0.9}, {gpu: 0.9}, {data: 0.9}, {data: 0.9}], {}, []],
 		["late", [{gpu: 0.5}, {gpu: 0.5}], {late_pid: 2}, [[2, "comes late, the others wait for it"]]],
@@ -163,24 +180,31 @@ test("the odd rank is the one that is missing, late, or far from most others", a
 		["not measured", [null, null, null], {}, []],
 	];
 	for (const [name, shares, w, wanted] of table) {
-		const processes = shares.map((of, i) => ({pid: i + 1, stalls: of && stalls({cpu: 0, gpu: 0, data: 0, dist: 0, ...of})}));
+		const processes = shares.map((of, i) =>
+			({pid: i + 1, stalls: of && stalls({cpu: 0, gpu: 0, data: 0, dist: 0, ...of})}));
 		assert.deepEqual(await page.evaluate(([p, of]) => [...oddRanks(p, of)], [processes, w]), wanted, name);
 	}
 });
 
 test("the bands of a job are as high as the figures of /why, and go on with each step", async () => {
-	const s = await snapshot(), lines = {gpu: [50, null, 0, 40], hang: [0, null, 100, 0], input_cpu: [10, null, 0, 30], communication: [0, null, 0, 5],
+	const s = await snapshot(), lines = {gpu: [50, null, 0, 40], hang: [0, null, 100, 0], input_cpu: [10, null, 0, 30],
+		communication: [0, null, 0, 5],
 		of_tomorrow: [7, null, 0, 0]};
-	const w = {job_id: "4711", processes: 4, says: "43 % of the time is lost", state: "loses", lost_percent: 43, progress_age_s: 0.5, missing_pid: null,
-		missing_rank: null, late_pid: null, causes: [cause(43)], steps: 4, step: {gpu: 40, input_cpu: 30, communication: 5}, bands: ""};
+	const w = {job_id: "4711", processes: 4, says: "43 % of the time is lost", state: "loses", lost_percent: 43,
+		progress_age_s: 0.5, missing_pid: null,
+		missing_rank: null, late_pid: null, causes: [cause(43)], steps: 4, step: {gpu: 40, input_cpu: 30, communication: 5},
+		bands: ""};
 	const server = await fake({...s, why: [w]}, {timelines: [{...w, timeline: {step_s: 5, steps: 4, ...lines}}]});
 	const page = await open(server.url), frame = page.locator("#why .frame");
-	const bands = () => page.evaluate(() => Object.fromEntries([...document.querySelectorAll("#why svg.bands path")].map((n) =>
-		[n.getAttribute("class"), [...(n.getAttribute("d") || "").matchAll(/M(\d+) \d+h1v(-?\d+)/g)].map((m) => [Number(m[1]) - 176, Math.abs(m[2])])])));
+	const bands = () => page.evaluate(() =>
+		Object.fromEntries([...document.querySelectorAll("#why svg.bands path")].map((n) =>
+		[n.getAttribute("class"), [...(n.getAttribute("d") || "").matchAll(/M(\d+) \d+h1v(-?\d+)/g)].map((m) =>
+		[Number(m[1]) - 176, Math.abs(m[2])])])));
 	await is(page, "#why .job-state", /^loses 43 %$/);
 	const {known, gpu, data, dist, hang, other} = await bands();
 	assert.deepEqual(known.map(([x]) => x), [0, 2, 3], "a step that is not known is a gap");
-	assert.deepEqual({gpu, data, dist, hang, other}, {gpu: [[0, 50], [3, 40]], data: [[0, 10], [3, 30]], dist: [[3, 5]], hang: [[2, 100]], other: [[0, 7]]});
+	assert.deepEqual({gpu, data, dist, hang, other}, {gpu: [[0, 50], [3, 40]], data: [[0, 10], [3, 30]], dist: [[3, 5]],
+		hang: [[2, 100]], other: [[0, 7]]});
 	assert.equal(new Set(await page.locator("#why .timeline .keys span:visible i").evaluateAll((all) =>
 		all.map((i) => getComputedStyle(i).background))).size, 6, "each in its colour");
 	server.set({why: [{...w, steps: 6, step: {idle: 100}}]});
@@ -189,7 +213,8 @@ test("the bands of a job are as high as the figures of /why, and go on with each
 	await frame.focus();
 	await page.keyboard.press("End");
 	assert.match(await frame.getAttribute("aria-valuetext"), /: idle 100 %$/);
-	for (const [key, wanted] of [["ArrowLeft", /: not known$/], ["ArrowLeft", /: gpu 40 %, input cpu 30 %, communication 5 %$/], ["Home", /: not known$/]]) {
+	for (const [key, wanted] of [["ArrowLeft", /: not known$/],
+		["ArrowLeft", /: gpu 40 %, input cpu 30 %, communication 5 %$/], ["Home", /: not known$/]]) {
 		await page.keyboard.press(key);
 		assert.match(await frame.getAttribute("aria-valuetext"), wanted);
 	}
@@ -203,20 +228,27 @@ test("the bands of a job are as high as the figures of /why, and go on with each
 });
 
 test("what a job says of itself stands with it, and at each moment of its 15 minutes", async () => {
-	const s = await snapshot(), ms = (ago) => s.last_update_ms - ago * 5000, label = (key, value, ago) => ({key, value, pid: 7, at_ms: ms(ago)});
-	const w = {job_id: "4711", processes: 4, says: "no cause found", state: "runs", lost_percent: 0, progress_age_s: 0.5, missing_pid: null, missing_rank: null,
-		late_pid: null, causes: [], steps: 40, step: {gpu: 40}, bands: "", labels: [label("phase", "evaluation", 10), label("constructor", HOSTILE[0], 5), label("step", "29", 6)]};
+	const s = await snapshot(), ms = (ago) => s.last_update_ms - ago * 5000, label = (key, value, ago) =>
+		({key, value, pid: 7, at_ms: ms(ago)});
+	const w = {job_id: "4711", processes: 4, says: "no cause found", state: "runs", lost_percent: 0, progress_age_s: 0.5,
+		missing_pid: null, missing_rank: null,
+		late_pid: null, causes: [], steps: 40, step: {gpu: 40}, bands: "",
+		labels: [label("phase", "evaluation", 10), label("constructor", HOSTILE[0], 5), label("step", "29", 6)]};
 	const steps = Array.from({length: 30}, (_, i) => label("step", String(i), 35 - i));
-	const server = await fake({...s, why: [w]}, {timelines: [{...w, timeline: {step_s: 5, steps: 40, gpu: new Array(40).fill(40)},
-		label_changes: [label("phase", "train", 30), ...steps, label("phase", "evaluation", 10), label("constructor", HOSTILE[0], 5)]}]});
+	const server = await fake({...s, why: [w]},
+		{timelines: [{...w, timeline: {step_s: 5, steps: 40, gpu: new Array(40).fill(40)},
+		label_changes: [label("phase", "train", 30), ...steps, label("phase", "evaluation", 10),
+		label("constructor", HOSTILE[0], 5)]}]});
 	const page = await open(server.url), frame = page.locator("#why .frame"), said = page.locator("#why .said").first();
 	await is(page, "#why p.said", /^It says of itself: phase=evaluation constructor=/);
 	assert.match(await said.textContent(), /onerror=alert\(1\)>/);
 	assert.equal(await page.locator("img").count(), 0);
-	const marked = () => page.evaluate(() => [...(document.querySelector("#why path.said").getAttribute("d") || "").matchAll(/M(\d+) /g)].map((m) => 179 - m[1]));
+	const marked = () => page.evaluate(() =>
+		[...(document.querySelector("#why path.said").getAttribute("d") || "").matchAll(/M(\d+) /g)].map((m) => 179 - m[1]));
 	assert.deepEqual(await marked(), [30, 10, 5], "where it changed, but for what changes at each step");
 	await frame.focus();
-	for (const [key, wanted] of [["End", /: gpu 40 %; it said phase=evaluation step=29 constructor=/], ["PageUp", /; it said phase=train step=2\d$/],
+	for (const [key, wanted] of [["End", /: gpu 40 %; it said phase=evaluation step=29 constructor=/],
+		["PageUp", /; it said phase=train step=2\d$/],
 		["PageUp", /; it said phase=train step=1\d$/], ["Home", /: not known$/]]) {
 		await page.keyboard.press(key);
 		assert.match(await frame.getAttribute("aria-valuetext"), wanted);
@@ -231,25 +263,35 @@ test("what a job says of itself stands with it, and at each moment of its 15 min
 
 test("the worst jobs are open, the others a line, and each rank has a row", async () => {
 	const s = await snapshot(), states = ["runs", "idle", "warned", "hangs", "still", "critical", "loses"];
-	s.processes.slice(0, 4).forEach((p, i) => Object.assign(p, {job_id: "hangs", stalls: stalls({gpu: 0, cpu: 0, data: 0, dist: i === 2 ? 0 : 0.9}),
+	s.processes.slice(0, 4).forEach((p, i) =>
+		Object.assign(p, {job_id: "hangs", stalls: stalls({gpu: 0, cpu: 0, data: 0, dist: i === 2 ? 0 : 0.9}),
 		nccl: {...p.nccl, comms: [{comm: "a", rank: i, nranks: 4, issued: 100 + i, late_s: i}]}}));
-	s.why = states.map((state) => ({job_id: state, processes: 4, says: `says ${state}`, state, lost_percent: 43, progress_age_s: 70.2, missing_pid: null,
+	s.why = states.map((state) =>
+		({job_id: state, processes: 4, says: `says ${state}`, state, lost_percent: 43, progress_age_s: 70.2,
+		missing_pid: null,
 		missing_rank: null, late_pid: null, causes: [], steps: 0, step: null, bands: ""}));
 	Object.assign(s.why[states.indexOf("hangs")], {missing_pid: s.processes[2].pid, missing_rank: 2});
 	Object.assign(s.why[states.indexOf("still")], {missing_pid: 987654, missing_rank: 7});
 	const page = await open((await fake(s)).url);
-	assert.deepEqual(await page.locator("#why .job-state").allInnerTexts(), ["hangs", "stands still for 1 min 10 s", "in trouble", "loses 43 %", "runs, with a warning", "idle", "running fine"]);
-	assert.deepEqual(await page.locator("#why li > details").evaluateAll((all) => all.map((n) => n.open)), [true, true, true, false, false, false, false]);
+	assert.deepEqual(await page.locator("#why .job-state").allInnerTexts(),
+		["hangs", "stands still for 1 min 10 s", "in trouble", "loses 43 %", "runs, with a warning", "idle", "running fine"]);
+	assert.deepEqual(await page.locator("#why li > details").evaluateAll((all) => all.map((n) => n.open)),
+		[true, true, true, false, false, false, false]);
 	const ranks = page.locator("#why li").first().locator(".ranks tbody tr");
 	assert.equal(await ranks.count(), 4);
-	assert.equal(await page.locator("#why li").first().locator("tr.odd").innerText().then((t) => /Rank 2 · .*Does not come.*102/s.test(t)), true);
-	assert.deepEqual(await ranks.first().locator("rect").evaluateAll((all) => all.map((n) => Number(n.getAttribute("width")))), [0, 0, 0, 0, 90, 0, 0, 0, 0, 0]);
+	assert.equal(await page.locator("#why li").first().locator("tr.odd").innerText().then((t) =>
+		/Rank 2 · .*Does not come.*102/s.test(t)), true);
+	assert.deepEqual(await ranks.first().locator("rect").evaluateAll((all) =>
+		all.map((n) => Number(n.getAttribute("width")))), [0, 0, 0, 0, 90, 0, 0, 0, 0, 0]);
 	assert.match(await page.locator("#why li").nth(1).locator("tr.odd").innerText(), /Rank 7 · 987654/);
 	await page.locator("#why li > details > summary").last().focus();
 	await page.keyboard.press("Enter");
 	await until(async () => (await page.locator("#why li").last().locator(".timeline").isVisible()), "opened by keyboard");
-	await until(async () => (await page.locator("#why .brief").allInnerTexts()).join() === ",,,says loses,says warned,says idle,", "a sentence beside what is closed");
-	assert.equal(await page.locator("#why li").nth(1).locator("svg.shares").isVisible(), false, "a process that is gone has no bar");
+	await until(async () => (
+		await page.locator("#why .brief").allInnerTexts()).join() === ",,,says loses,says warned,says idle,",
+		"a sentence beside what is closed");
+	assert.equal(await page.locator("#why li").nth(1).locator("svg.shares").isVisible(), false,
+		"a process that is gone has no bar");
 	await accessible(page, "cards of jobs");
 	await shot(page, "cards");
 });
@@ -259,22 +301,27 @@ const barOf = (page, i) => page.locator("#why svg.shares").nth(i).getAttribute("
 const legendOf = (page) => page.locator("#why .ranks .keys span:visible").allInnerTexts();
 const troubled = async (state, stallsOf, more = {}) => {
 	const s = await snapshot(), mine = s.processes.slice(0, 4);
-	mine.forEach((p, i) => Object.assign(p, {job_id: "4711", stalls: stalls({cpu: 0, data: 0, dist: 0, gpu: 0.9, stopped: null, waits_for_pid: null, all_wait: false,
+	mine.forEach((p, i) => Object.assign(p,
+		{job_id: "4711", stalls: stalls({cpu: 0, data: 0, dist: 0, gpu: 0.9, stopped: null, waits_for_pid: null,
+		all_wait: false,
 		...stallsOf(p, i, mine)}), nccl: {...p.nccl, comms: [{comm: "a", rank: i, nranks: 4, issued: 100, late_s: 0}]}}));
-	s.why = [{job_id: "4711", processes: 4, says: "", state, lost_percent: 75, progress_age_s: 20, missing_pid: null, missing_rank: null, late_pid: null,
+	s.why = [{job_id: "4711", processes: 4, says: "", state, lost_percent: 75, progress_age_s: 20, missing_pid: null,
+		missing_rank: null, late_pid: null,
 		causes: [cause(75)], steps: 0, step: null, bands: "", ras: null, ...more(mine)}];
 	return {...s, processes: mine, jobs: []};
 };
 
 test("a wait for a rank is shown as that, and never as a wait for the GPU", async () => {
-	const hangs = await troubled("hangs", (p, i, all) => (i === 2 ? {gpu: 0, other: 1} : {waits_for_pid: all[2].pid}), (all) => ({missing_pid: all[2].pid, missing_rank: 2}));
+	const hangs = await troubled("hangs", (p, i, all) => (i === 2 ? {gpu: 0, other: 1} : {waits_for_pid: all[2].pid}),
+		(all) => ({missing_pid: all[2].pid, missing_rank: 2}));
 	const page = await open((await fake(hangs)).url);
 	assert.match(await barOf(page, 0), /^waits for a rank that does not come 90\.0 %, gpu 0 %, dist 0 %/);
 	assert.match(await barOf(page, 2), /^gpu 0 %.*other 100 %$/);
 	assert.equal((await legendOf(page))[0], "waits for a rank that does not come");
 	assert.match(await page.locator("#why tr.odd").innerText(), /Rank 2 .*Does not come, the others wait for it/s);
 	await toggle(page, hangs.processes[0].pid).click();
-	assert.deepEqual(await page.locator(".stalls .meter div").evaluateAll((all) => all.filter((n) => parseFloat(n.style.width)).map((n) => n.className)), ["hang"]);
+	assert.deepEqual(await page.locator(".stalls .meter div").evaluateAll((all) =>
+		all.filter((n) => parseFloat(n.style.width)).map((n) => n.className)), ["hang"]);
 	await accessible(page, "a hang");
 	const wait = await open((await fake(await troubled("waits", () => ({all_wait: true}), () => ({})))).url);
 	await is(wait, "#why .job-state", /^all its ranks wait$/);
@@ -288,7 +335,8 @@ test("a process that cannot go on is marked, and why", async () => {
 	const kinds = ["signal", "frozen", "uninterruptible", "of tomorrow"];
 	const page = await open((await fake(await troubled("stopped", (p, i) => ({stopped: kinds[i]}), () => ({})))).url);
 	await is(page, "#why .job-state", /^is stopped$/);
-	assert.deepEqual(await page.locator("#why .odd-why:visible").allInnerTexts(), ["Is stopped by a signal or a debugger", "Is in a frozen control group",
+	assert.deepEqual(await page.locator("#why .odd-why:visible").allInnerTexts(),
+		["Is stopped by a signal or a debugger", "Is in a frozen control group",
 		"Is in uninterruptible sleep (state D)"]);
 	assert.match(await barOf(page, 0), /^cannot go on 90\.0 %, gpu 0 %/);
 	assert.match(await barOf(page, 2), /^gpu 90\.0 %/);
@@ -297,21 +345,29 @@ test("a process that cannot go on is marked, and why", async () => {
 
 test("what NCCL's RAS service says has its place, with the ranks that stand out", async () => {
 	const ras = {outcome: "answered", address: "127.0.0.1:28028", says: HOSTILE[0], bytes: 4711};
-	const odd = [{rank: 9, host: "10.0.0.7", pid: 4711, state: "behind", issued: 4, fewer: 3}, {rank: null, host: HOSTILE[1], pid: 0, state: "of tomorrow", issued: 0, fewer: 0}];
+	const odd = [{rank: 9, host: "10.0.0.7", pid: 4711, state: "behind", issued: 4, fewer: 3},
+		{rank: null, host: HOSTILE[1], pid: 0, state: "of tomorrow", issued: 0, fewer: 0}];
 	const s = await troubled("hangs", () => ({}), () => ({ras})), [w] = s.why;
-	const server = await fake(s, {timelines: [{...w, ras: {...ras, communicators: [{hash: "1", size: 16, heard: 15, odd: 12, most: 7, ranks: odd}]}}]});
+	const server = await fake(s,
+		{timelines: [{...w, ras: {...ras,
+		communicators: [{hash: "1", size: 16, heard: 15, odd: 12, most: 7, ranks: odd}]}}]});
 	const page = await open(server.url), panel = page.locator("#why .other-nodes");
 	assert.match(await panel.innerText(), /Other nodes\s*NCCL's RAS service says: <img/);
 	await panel.locator("summary").focus();
 	await page.keyboard.press("Enter");
-	await is(page, "#why .other-nodes caption", /^Of 16 ranks 15 have said what they issued; 12 stand out, of which the first 2 are shown$/);
-	assert.deepEqual(await panel.locator("tbody tr").evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent))),
-		[["9", "10.0.0.7", "4711", "has issued fewer collectives", "4", "3"], ["–", HOSTILE[1], "–", "of tomorrow", "–", "–"]]);
-	await is(page, "#why .other-nodes > p", /^Asked once for each episode, at 127\.0\.0\.1:28028: answered, 4\.71k bytes$/);
+	await is(page, "#why .other-nodes caption",
+		/^Of 16 ranks 15 have said what they issued; 12 stand out, of which the first 2 are shown$/);
+	assert.deepEqual(await panel.locator("tbody tr").evaluateAll((all) =>
+		all.map((n) => [...n.cells].map((c) => c.textContent))),
+		[["9", "10.0.0.7", "4711", "has issued fewer collectives", "4", "3"],
+		["–", HOSTILE[1], "–", "of tomorrow", "–", "–"]]);
+	await is(page, "#why .other-nodes > p",
+		/^Asked once for each episode, at 127\.0\.0\.1:28028: answered, 4\.71k bytes$/);
 	assert.equal(await page.locator("img").count(), 0);
 	await accessible(page, "what RAS says");
 	server.timelines = [{...w, ras: {...ras, communicators: []}}];
-	server.set({why: [{...w, ras: {...ras, outcome: "no_answer", says: "NCCL's RAS service at 127.0.0.1:28028: it does not answer"}}]});
+	server.set({why: [{...w, ras: {...ras, outcome: "no_answer",
+		says: "NCCL's RAS service at 127.0.0.1:28028: it does not answer"}}]});
 	await is(page, "#why .other-nodes summary", /Other nodes\s*NCCL's RAS service at .*it does not answer$/);
 	await is(page, "#why .other-nodes .scroll", /No rank of this job stands out/);
 	server.set({why: [{...w, ras: null}]});
@@ -323,8 +379,11 @@ test("the jobs stand before the alerts, and a line says how many fire", async ()
 	s.alerts = [at({severity: "warning", pid: "1"}), at({pid: "2"}), at({state: "pending", pid: "3"})];
 	const server = await fake(s), page = await open(server.url);
 	await is(page, "#firing", /^2 alerts fire, 1 of them critical$/);
-	assert.ok(await page.evaluate(() => document.querySelector("#why").offsetTop < document.querySelector("#alerts").offsetTop));
-	assert.deepEqual(await page.locator("#alerts .what").allInnerTexts(), ["gpu_oom_warning on GPU 3, process 2", "gpu_oom_warning on GPU 3, process 1", "gpu_oom_warning on GPU 3, process 3"]);
+	assert.ok(await page.evaluate(() =>
+		document.querySelector("#why").offsetTop < document.querySelector("#alerts").offsetTop));
+	assert.deepEqual(await page.locator("#alerts .what").allInnerTexts(),
+		["gpu_oom_warning on GPU 3, process 2", "gpu_oom_warning on GPU 3, process 1",
+		"gpu_oom_warning on GPU 3, process 3"]);
 	await page.locator("#firing a").focus();
 	await page.keyboard.press("Enter");
 	await until(() => page.evaluate(() => document.activeElement.id === "alerts"), "it leads there");
@@ -343,11 +402,13 @@ test("an alert that fires is loud, one that is pending is calm, none is not ther
 	const calm = await page.locator("#alerts li").evaluate((n) => getComputedStyle(n).backgroundColor);
 	server.set({alerts: [at()]});
 	await is(page, "#alerts [role=alert]", /firing.*gpu_oom_warning on GPU 3/is);
-	assert.match(await text(page, "#alerts li"), /nearly full: 96\.2 %, limit 95\.0 %\s+since \d\d:\d\d:\d\d, 1 min 1\d s/);
+	assert.match(await text(page, "#alerts li"),
+		/nearly full: 96\.2 %, limit 95\.0 %\s+since \d\d:\d\d:\d\d, 1 min 1\d s/);
 	assert.notEqual(await page.locator("#alerts li").evaluate((n) => getComputedStyle(n).backgroundColor), calm);
 	assert.match(await page.title(), /^\(1 firing\) /);
 	assert.equal(await page.locator("#gpus li.firing h3").innerText(), "GPU 3");
-	assert.ok(await page.evaluate(() => document.querySelector("#alerts").offsetTop < document.querySelector("#gpus").offsetTop));
+	assert.ok(await page.evaluate(() =>
+		document.querySelector("#alerts").offsetTop < document.querySelector("#gpus").offsetTop));
 	server.set({alerts: []});
 	await until(async () => !(await page.locator("#alerts").isVisible()), "no alert");
 	assert.doesNotMatch(await page.title(), /firing/);
@@ -392,13 +453,15 @@ const times = (n, of) => Array.from({length: n}, (_, i) => of(i));
 test("charts begin with the history and go on with each new step", async () => {
 	const s = await snapshot({alerts: []}), pid = s.processes[0].pid, end = Date.now();
 	const step = (steps, rate) => ({last_update_ms: end + 1000 + 5000 * (steps - 7), history: {step_ms: 5000, steps},
-		processes: s.processes.map((p) => ({...p, launch: {...p.launch, recent: rate && {rate, p50_us: 100, p99_us: 400}}}))});
+		processes: s.processes.map((p) =>
+		({...p, launch: {...p.launch, recent: rate && {rate, p50_us: 100, p99_us: 400}}}))});
 	const history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: end, gpus: [], processes: [{pid, comm: "x",
 		rate: times(50, (i) => 100 + i), p50_us: times(50, () => 90), p99_us: times(50, (i) => (i < 10 ? null : 300))}]};
 	const server = await fake({...s, ...step(7, 149)}, {history}), page = await open(server.url, {height: 3000});
 	const chart = page.locator("tbody.process", {has: toggle(page, pid)}).locator("svg").first();
 	const says = (wanted) => until(async () => wanted.test(await chart.getAttribute("aria-label")), `chart ${wanted}`);
-	const points = async () => (await chart.locator("path.first").getAttribute("d")).match(/[ML]\S+ \S+?(?=[LMh])/g).length;
+	const points = async () =>
+		(await chart.locator("path.first").getAttribute("d")).match(/[ML]\S+ \S+?(?=[LMh])/g).length;
 	await says(/of 1000, last 15 minutes: latest 149\/s, lowest 100\/s, highest 149\/s/);
 	assert.equal(await points(), 50);
 	server.set(step(7, 149));
@@ -446,7 +509,8 @@ test("a row opens by keyboard, stays open and keeps the focus while figures chan
 test("columns sort and the filter filters", async () => {
 	const s = await snapshot();
 	s.processes.forEach((p, i) => Object.assign(p, {comm: i === 3 ? "trainer" : "python3", job_id: i < 2 ? "48213" : ""}));
-	const page = await open((await fake(s)).url), pids = () => page.locator("tbody.process:visible .toggle").allInnerTexts();
+	const page = await open((await fake(s)).url), pids = () =>
+		page.locator("tbody.process:visible .toggle").allInnerTexts();
 	const byPid = s.processes.map((p) => String(p.pid));
 	await page.getByRole("button", {name: "PID", exact: true}).click();
 	assert.deepEqual(await pids(), byPid);
@@ -467,23 +531,30 @@ test("columns sort and the filter filters", async () => {
 
 test("jobs are shown with their GPUs, and those that nobody uses are marked", async () => {
 	const unused = [jobGpu("0", 100, 800, 725.3), jobGpu("1", 300, 100, 3), jobGpu("2", 0, 900, 900), jobGpu("3", 0, 0)];
-	const jobs_ = [job(), job({job_id: "4712", user: "", gpus: unused}), job({job_id: "4713", state: "ending", gpus: unused}),
+	const jobs_ = [job(), job({job_id: "4712", user: "", gpus: unused}),
+		job({job_id: "4713", state: "ending", gpus: unused}),
 		job({job_id: "4700", state: "ended", restart: 2, user: "", uid: null, account: "", partition: "", name: "", nodes: "",
 			end_ms: 1711800100000, elapsed_s: 100, gpus: []})];
-	const server = await fake(await snapshot({jobs: []})), page = await open(server.url), line_ = (i) => page.locator("#jobs tbody").nth(i);
+	const server = await fake(await snapshot({jobs: []})), page = await open(server.url), line_ = (i) =>
+		page.locator("#jobs tbody").nth(i);
 	const texts = async (i) => (await line_(i).locator("td").allInnerTexts()).map((t) => t.replace(/\s+/g, " ").trim());
 	assert.equal(await page.locator("#jobs").isVisible(), false);
 	server.set({jobs: jobs_});
 	await is(page, "#idle", /^2 GPUs are not used by the jobs that have them\.$/);
-	assert.deepEqual(await texts(0), ["4711", "running", "user1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "–", "8", "123M", "7.00 GiB",
+	assert.deepEqual(await texts(0), ["4711", "running", "user1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–",
+		"–", "8", "123M", "7.00 GiB",
 		"GPU 0 75.0 % busy, peak 40.0 GiB GPU 1 50.0 % busy, peak 40.0 GiB"]);
-	assert.deepEqual((await texts(1)).slice(2), ["1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "–", "8", "123M", "7.00 GiB",
+	assert.deepEqual((await texts(1)).slice(2), ["1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "–", "8",
+		"123M", "7.00 GiB",
 		"GPU 0 idle for 12 min 5 s GPU 1 75.0 % busy, peak 40.0 GiB GPU 2 idle since it began GPU 3 peak 40.0 GiB"]);
-	assert.deepEqual(await page.locator("#jobs li.idle").allInnerTexts(), ["GPU 0 idle for 12 min 5 s", "GPU 2 idle since it began"]);
-	assert.deepEqual(await texts(3), ["4700", "ended, restart 2", "–", "–", "–", "–", "–", "1 min 40 s", "–", "–", "–", "8", "123M", "7.00 GiB", ""]);
+	assert.deepEqual(await page.locator("#jobs li.idle").allInnerTexts(),
+		["GPU 0 idle for 12 min 5 s", "GPU 2 idle since it began"]);
+	assert.deepEqual(await texts(3), ["4700", "ended, restart 2", "–", "–", "–", "–", "–", "1 min 40 s", "–", "–", "–",
+		"8", "123M", "7.00 GiB", ""]);
 	assert.match(await line_(3).locator("td").nth(7).getAttribute("title"), /^\d\d:\d\d:\d\d to \d\d:\d\d:\d\d$/);
 	assert.equal(await line_(0).locator("td").nth(11).getAttribute("title"), "and 1,234 that have gone");
-	assert.deepEqual(await page.locator("#gpus .cards > li").evaluateAll((all) => all.map((n) => n.querySelector(".wrong").innerText)),
+	assert.deepEqual(await page.locator("#gpus .cards > li").evaluateAll((all) =>
+		all.map((n) => n.querySelector(".wrong").innerText)),
 		["Not used by its job: 4712", "", "Not used by its job: 4712", ""]);
 	server.set({jobs: [job({gpus: [jobGpu("0", 0, 60, 60)]})]});
 	await is(page, "#idle", /^1 GPU is not used by the job that has it\.$/);
@@ -509,7 +580,8 @@ test("the number of a job leads to its processes, and to no others", async () =>
 	assert.equal(await pids(), 8);
 });
 
-const HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\"quoted\" & 'so'", "a\nb\u202e\u0007", "\ufffd\ufffd",
+const HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\"quoted\" & 'so'",
+	"a\nb\u202e\u0007", "\ufffd\ufffd",
 	")( 1 2 3", "__proto__", "{{7*7}}"];
 
 const text_ = (locator) => locator.textContent();
@@ -517,10 +589,12 @@ const lineOf = (locator) => locator.evaluate((n) => [...n.cells].map((c) => c.te
 
 test("file I/O is by job and mount, the busiest first, with its operations below", async () => {
 	const quiet = flow({job_id: "", mount: "/quiet", read_bytes_per_s: 0, write_bytes_per_s: 0, ops: {}});
-	const page = await open((await fake(await snapshot({io: [quiet, flow(), flow({mount: "/fast", write_bytes_per_s: 5 * GIB}),
+	const page = await open((await fake(await snapshot({io: [quiet, flow(),
+		flow({mount: "/fast", write_bytes_per_s: 5 * GIB}),
 		flow({fstype: "ext4", read_bytes_per_s: 1})]}))).url), line = (i) => lineOf(page.locator("#io tr.row").nth(i));
 	assert.equal(await text(page, "#flows"), "4");
-	assert.deepEqual(await page.locator("#io .scroll > table > thead th").allTextContents(), ["Mount", "Job", "Type", "Read/s", "Written/s", "Calls/s",
+	assert.deepEqual(await page.locator("#io .scroll > table > thead th").allTextContents(),
+		["Mount", "Job", "Type", "Read/s", "Written/s", "Calls/s",
 		"Read p99", "Write p99", "fsync p99", "Failed"]);
 	assert.deepEqual(await line(0), ["/fast", "4711", "nfs4", "3.00 MiB", "5.00 GiB", "15", "450 µs", "25 µs", "–", "3"]);
 	assert.deepEqual(await line(1), ["/data", "4711", "nfs4", "3.00 MiB", "512 B", "15", "450 µs", "25 µs", "–", "3"]);
@@ -533,24 +607,29 @@ test("file I/O is by job and mount, the busiest first, with its operations below
 	assert.equal(await button.getAttribute("aria-expanded"), "true");
 	const detail = page.locator("#io tr.detail:visible");
 	assert.match(await detail.innerText(), /read 123 GiB, written 2\.00 KiB, mapped 4\.00 KiB, copied 0 B/);
-	assert.deepEqual(await detail.locator("tbody tr").evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent))),
-		[["read", "12,345", "12.5", "2", "8 µs", "450 µs"], ["write", "9", "2.50", "1", "1 µs", "25 µs"], ["fsync", "4", "0", "0", "–", "–"]]);
+	assert.deepEqual(await detail.locator("tbody tr").evaluateAll((all) =>
+		all.map((n) => [...n.cells].map((c) => c.textContent))),
+		[["read", "12,345", "12.5", "2", "8 µs", "450 µs"], ["write", "9", "2.50", "1", "1 µs", "25 µs"],
+		["fsync", "4", "0", "0", "–", "–"]]);
 	await button.click();
 	assert.equal(await detail.count(), 0);
 });
 
 test("rows of file I/O stay while somebody reads them, and no more are shown than can be", async () => {
 	const s = await snapshot({io: [flow({mount: "/a"}), flow({mount: "/b", read_bytes_per_s: 1})]});
-	const server = await fake(s), page = await open(server.url), mounts = () => page.locator("#io .toggle").allTextContents();
+	const server = await fake(s), page = await open(server.url), mounts = () =>
+		page.locator("#io .toggle").allTextContents();
 	await page.locator("#io .toggle").nth(1).click();
 	const long = Date.now() + 7000;
-	server.every(500, () => ({last_update_ms: Date.now(), io: [flow({mount: "/a"}), flow({mount: "/b", read_bytes_per_s: 5 * GIB})]}));
+	server.every(500, () => ({last_update_ms: Date.now(),
+		io: [flow({mount: "/a"}), flow({mount: "/b", read_bytes_per_s: 5 * GIB})]}));
 	await until(() => Date.now() > long, "more than five seconds");
 	assert.deepEqual(await mounts(), ["/a", "/b"]);
 	assert.equal(await page.locator("#io tr.detail:visible").count(), 1);
 	await page.locator("#filter").focus();
 	await until(async () => (await mounts()).join() === "/b,/a", "the order of now");
-	const crowd_ = await open((await fake(await snapshot({io: times(230, (i) => flow({mount: `/m${i}`, read_bytes_per_s: i}))}))).url);
+	const crowd_ = await open(
+		(await fake(await snapshot({io: times(230, (i) => flow({mount: `/m${i}`, read_bytes_per_s: i}))}))).url);
 	assert.equal(await text(crowd_, "#flows"), "the 100 busiest of 230");
 	assert.equal(await crowd_.locator("#io tr.row").count(), 100);
 	assert.equal(await text(crowd_, "#io .toggle"), "/m229");
@@ -561,44 +640,55 @@ test("signals stand beside the launches, and what is not measured is a dash", as
 	s.processes = s.processes.slice(0, 3);
 	s.processes[0].signals = {syscalls: {per_launch: 3.75, mmap_churn: 0.5}, ioctl: {count: 9, p99_us: 541}, tcp: null,
 		sched: {switches_per_launch: null, migration_rate: 0, runqueue: {count: 0, p99_us: 0}}};
-	s.processes[1].signals = {syscalls: null, ioctl: null, sched: null, tcp: {sent_rate: 2048, received_rate: 0, retransmits: 1234}};
+	s.processes[1].signals = {syscalls: null, ioctl: null, sched: null,
+		tcp: {sent_rate: 2048, received_rate: 0, retransmits: 1234}};
 	for (const p of s.processes)
 		Object.assign(p.launch, {rate: 9, recent: p === s.processes[1] ? null : {rate: 100, p50_us: 7, p99_us: 250}});
 	s.processes[2].anomalies = {launch_p99: 12.25, syscalls: -8};
 	const server = await fake(s), page = await open(server.url);
 	const line = (p) => lineOf(page.locator("#signals tbody tr", {has: page.locator(`td:text-is("${p.pid}")`)}));
 	const [a, b, c] = s.processes;
-	assert.deepEqual((await line(a)).slice(2), ["100", "250 µs", "3.75", "541 µs", "–", "0", "–", "50.0 %", "–", "–", "–", "–"]);
+	assert.deepEqual((await line(a)).slice(2), ["100", "250 µs", "3.75", "541 µs", "–", "0", "–", "50.0 %", "–", "–", "–",
+		"–"]);
 	assert.deepEqual((await line(b)).slice(2), ["9", "–", "–", "–", "–", "–", "–", "–", "2.00 KiB", "0 B", "1,234", "–"]);
 	assert.equal((await line(c)).at(-1), "launch p99 +12.3, syscalls -8.0");
 	assert.match(await text(page, "#contention"), /at once for 40\.0 % of the time/);
-	assert.deepEqual(await page.locator("#signals tbody td:first-child").allTextContents(), await page.locator("#processes .toggle").allTextContents());
+	assert.deepEqual(await page.locator("#signals tbody td:first-child").allTextContents(),
+		await page.locator("#processes .toggle").allTextContents());
 	await page.fill("#filter", String(c.pid));
 	assert.equal(await page.locator("#signals tbody tr:visible").count(), 1);
 	server.set({gpu_ioctl: {busy_s: 2, contended_s: 1, contention: null}});
 	await is(page, "#contention", /^Nobody was in the GPU's driver/);
 	await page.fill("#filter", "");
-	server.set({gpu_ioctl: null, processes: s.processes.map((p) => ({...p, anomalies: null, signals: {syscalls: null, ioctl: null, sched: null, tcp: null}}))});
+	server.set({gpu_ioctl: null,
+		processes: s.processes.map((p) =>
+		({...p, anomalies: null, signals: {syscalls: null, ioctl: null, sched: null, tcp: null}}))});
 	await until(async () => !(await page.locator("#signals").isVisible()), "no signal is known");
 });
 
 test("names that users chose are text", async () => {
 	const s = await snapshot({alerts: [at({gpu_id: HOSTILE[0], summary: HOSTILE[1]})], node: HOSTILE[0],
-		jobs: HOSTILE.map((name, i) => job({job_id: name, user: name, name, account: HOSTILE[0], state: i ? "running" : HOSTILE[0],
+		jobs: HOSTILE.map((name, i) =>
+		job({job_id: name, user: name, name, account: HOSTILE[0], state: i ? "running" : HOSTILE[0],
 			gpus: [jobGpu(name, 0, 99, 99)]})), lost: {[HOSTILE[0]]: 3},
 		probes: [{family: HOSTILE[0], state: HOSTILE[0], why: HOSTILE[1],
 			libraries: [{path: HOSTILE[0], attached: 0, symbols: 0, why: HOSTILE[1]}]}],
-		io: HOSTILE.map((name) => flow({mount: name, job_id: name, fstype: name, read_bytes_per_s: 7, ops: {...flow().ops, [name]: flow().ops.read}}))});
-	s.processes.forEach((p, i) => Object.assign(p, {comm: HOSTILE[i], job_id: HOSTILE[(i + 1) % 8], anomalies: {[HOSTILE[i]]: 9}}));
+		io: HOSTILE.map((name) =>
+		flow({mount: name, job_id: name, fstype: name, read_bytes_per_s: 7,
+		ops: {...flow().ops, [name]: flow().ops.read}}))});
+	s.processes.forEach((p, i) =>
+		Object.assign(p, {comm: HOSTILE[i], job_id: HOSTILE[(i + 1) % 8], anomalies: {[HOSTILE[i]]: 9}}));
 	s.processes[0].gpus[0].gpu_id = s.gpus[0].gpu_id = "__proto__";
 	const page = await open((await fake(s)).url);
 	for (const p of s.processes)
-		assert.equal(await page.locator("tbody.process", {has: toggle(page, p.pid)}).locator("td.comm").textContent(), p.comm);
+		assert.equal(await page.locator("tbody.process", {has: toggle(page, p.pid)}).locator("td.comm").textContent(),
+		p.comm);
 	for (const button of await page.locator(".toggle").all())
 		await button.click();
 	assert.deepEqual(await page.locator("#io .toggle").evaluateAll((all) => all.map((n) => n.textContent)), HOSTILE);
 	assert.match(await page.locator("#io tr.detail").first().textContent(), /onerror=alert\(1\)>/);
-	assert.equal(await page.locator("#signals tbody td:nth-child(2)").first().textContent(), await text_(rows(page).first().locator("td.comm")));
+	assert.equal(await page.locator("#signals tbody td:nth-child(2)").first().textContent(),
+		await text_(rows(page).first().locator("td.comm")));
 	assert.equal(await page.locator("img").count(), 0);
 	assert.equal(await page.locator("script").count(), 1);
 	assert.equal(await page.locator("#node").textContent(), HOSTILE[0]);
@@ -610,7 +700,8 @@ test("names that users chose are text", async () => {
 
 test("what is not measured, and what was lost, is said", async () => {
 	const s = await snapshot(), page_of = await fake({...s, truncated: true, probes: [
-		{family: "gpu_mem", state: "attached", why: "", libraries: [{path: "/lib/libcuda.so.1", attached: 24, symbols: 24, why: ""},
+		{family: "gpu_mem", state: "attached", why: "",
+		libraries: [{path: "/lib/libcuda.so.1", attached: 24, symbols: 24, why: ""},
 			{path: "/old/libcuda.so.1", attached: 0, symbols: 0, why: "it is no ELF file"}]},
 		{family: "nccl", state: "unavailable", why: "Operation not permitted; needs CAP_BPF", libraries: []}]});
 	const page = await open(page_of.url);
@@ -634,7 +725,8 @@ test("what is not measured, and what was lost, is said", async () => {
 test("memory that is not known is a dash, of the process, its GPU and the node", async () => {
 	const s = await snapshot(), [first, ...others] = s.gpus, [old, young] = structuredClone(s.processes);
 	const gpu = {...first, used_bytes: null, peak_bytes: null, processes: null, memory_complete: false};
-	Object.assign(old, {memory_complete: false, pinned_bytes: null, gpus: [{gpu_id: "0", used_bytes: null, peak_bytes: null}]});
+	Object.assign(old, {memory_complete: false, pinned_bytes: null,
+		gpus: [{gpu_id: "0", used_bytes: null, peak_bytes: null}]});
 	const server = await fake({...s, gpus: [gpu, ...others], processes: [old, young]}), page = await open(server.url);
 	await is(page, "#gpus li", /^GPU 0\s+used before the daemon came\s+– of 80\.0 GiB, use not known; the driver counts [\d.]+ GiB/);
 	const seen = await shownBy(page);
@@ -658,31 +750,45 @@ function crowd(s, n) {
 
 // A server as the snapshot has it.
 const took = (count, p50_ms, p99_ms) => ({count, p50_ms, p99_ms});
-const route = (name, in_flight, recent) => ({route: name, in_flight, events: 9, requests: {}, in_flight_s: 1, duration: null, first_event: null,
+const route = (name, in_flight, recent) =>
+	({route: name, in_flight, events: 9, requests: {}, in_flight_s: 1, duration: null, first_event: null,
 	event_gap: null, recent});
-const inference = (more = {}) => ({pid: 900, comm: "vllm", role: "front", service: 900, port: 8000, job_id: "", connections: {}, held: {},
-	unread: took(9, 3, 812), rtt: null, step: {duration_p50_ms: 1100, duration_p99_ms: 1200, first_event_p50_ms: 180, first_event_p99_ms: 2390,
+const inference = (more = {}) =>
+	({pid: 900, comm: "vllm", role: "front", service: 900, port: 8000, job_id: "", connections: {}, held: {},
+	unread: took(9, 3, 812), rtt: null, step: {duration_p50_ms: 1100, duration_p99_ms: 1200, first_event_p50_ms: 180,
+	first_event_p99_ms: 2390,
 		event_gap_p50_ms: 23.5, event_gap_p99_ms: null, rate: 9.5, errors: 0.25, in_flight: 7},
-	routes: [route("/v1/chat/completions", 12, {seconds: 40, rate: 6.25, requests: {aborted: 3}, error_ratio: 0.04, events: 9000,
-		duration: took(250, 1107, 1210), first_event: took(250, 180, 2390), event_gap: took(0, null, null)}), route("other", 1, null)], ...more});
+	routes: [route("/v1/chat/completions", 12, {seconds: 40, rate: 6.25, requests: {aborted: 3}, error_ratio: 0.04,
+	events: 9000,
+		duration: took(250, 1107, 1210), first_event: took(250, 180, 2390), event_gap: took(0, null, null)}),
+		route("other", 1, null)], ...more});
 
 test("an inference server has its latencies of 15 minutes, and its requests by route", async () => {
-	const s = await snapshot(), history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: s.last_update_ms, gpus: [], processes: [],
-		servers: [{pid: 900, first_event_p50_ms: [100, null, 150], first_event_p99_ms: [200, null, 300], in_flight: [1, 0, 2]}]};
-	const server = await fake({...s, servers: [], history: {step_ms: 5000, steps: 7}}, {history}), page = await open(server.url);
+	const s = await snapshot(), history = {node: "vm", source: "simulated", step_ms: 5000, end_ms: s.last_update_ms,
+		gpus: [], processes: [],
+		servers: [{pid: 900, first_event_p50_ms: [100, null, 150], first_event_p99_ms: [200, null, 300],
+		in_flight: [1, 0, 2]}]};
+	const server = await fake({...s, servers: [], history: {step_ms: 5000, steps: 7}}, {history}),
+		page = await open(server.url);
 	assert.equal(await page.locator("#servers").isVisible(), false);
-	server.set({servers: [inference(), inference({pid: 901, service: 900, comm: HOSTILE[0], port: 0, step: null, routes: []})]});
-	await is(page, "#servers summary", /^vllm process 900 · port 8000 · 13 in flight · 9\.50\/s · 0\.25\/s answered by 5xx · first event p99 2\.39 s · unread p99 812 ms$/);
-	assert.equal(await page.locator("#servers summary").nth(1).innerText(), `${HOSTILE[0]} process 901 · service 900 · no port of TCP · 0 in flight · unread p99 812 ms`);
-	assert.deepEqual(await page.locator("#servers tbody tr").evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent))), [
+	server.set({servers: [inference(),
+		inference({pid: 901, service: 900, comm: HOSTILE[0], port: 0, step: null, routes: []})]});
+	await is(page, "#servers summary",
+		/^vllm process 900 · port 8000 · 13 in flight · 9\.50\/s · 0\.25\/s answered by 5xx · first event p99 2\.39 s · unread p99 812 ms$/);
+	assert.equal(await page.locator("#servers summary").nth(1).innerText(),
+		`${HOSTILE[0]} process 901 · service 900 · no port of TCP · 0 in flight · unread p99 812 ms`);
+	assert.deepEqual(await page.locator("#servers tbody tr").evaluateAll((all) =>
+		all.map((n) => [...n.cells].map((c) => c.textContent))), [
 		["/v1/chat/completions", "12", "6.25", "180 ms / 2.39 s", "–", "1.11 s / 1.21 s", "4.00 %", "3"],
 		["other", "1", "–", "–", "–", "–", "–", "–"]]);
 	await page.locator("#servers").scrollIntoViewIfNeeded();
 	const chart = (i) => page.locator("#servers svg.chart").nth(i).getAttribute("aria-label");
-	await until(async () => /p50: latest 150 ms, lowest 100 ms, highest 150 ms; p99: latest 300 ms/.test(await chart(0)), "the history");
+	await until(async () => /p50: latest 150 ms, lowest 100 ms, highest 150 ms; p99: latest 300 ms/.test(await chart(0)),
+		"the history");
 	assert.match(await chart(1), /nothing yet/);
 	server.set({history: {step_ms: 5000, steps: 8}});
-	await until(async () => /p50: latest 180 ms, lowest 100 ms, highest 180 ms; p99: latest 2\.39 s/.test(await chart(0)), "the next step");
+	await until(async () => /p50: latest 180 ms, lowest 100 ms, highest 180 ms; p99: latest 2\.39 s/.test(await chart(0)),
+		"the next step");
 	assert.match(await chart(3), /^In flight, last 15 minutes: latest 7, lowest 0, highest 7$/);
 	assert.equal(await page.locator("img").count(), 0);
 	server.set({servers: []});
@@ -690,16 +796,20 @@ test("an inference server has its latencies of 15 minutes, and its requests by r
 });
 
 test("a simulated inference server is seen, in light, in dark and on a phone", async () => {
-	const source = await daemon("--simulate", "--simulate-scenario", "server", "--simulate-cycle-s", "20"), page = await open(source.url);
+	const source = await daemon("--simulate", "--simulate-scenario", "server", "--simulate-cycle-s", "20"),
+		page = await open(source.url);
 	await page.locator("#servers").scrollIntoViewIfNeeded();
-	await until(async () => /highest [\d.]+ m?s; p99: latest [\d.]+ m?s/.test(await page.locator("#servers svg.chart").first().getAttribute("aria-label")), "two steps");
+	await until(async () => /highest [\d.]+ m?s; p99: latest [\d.]+ m?s/.test(
+		await page.locator("#servers svg.chart").first().getAttribute("aria-label")), "two steps");
 	assert.deepEqual(await page.locator("#servers summary strong").allInnerTexts(), ["vllm", "llama-server"]);
 	assert.equal(await page.locator("#servers svg.chart").count(), 10);
 	await accessible(page, "inference servers");
-	for (const [name, options] of [["servers", {}], ["servers-dark", {dark: true}], ["servers-phone", {width: 390, height: 844}]]) {
+	for (const [name, options] of [["servers", {}], ["servers-dark", {dark: true}],
+		["servers-phone", {width: 390, height: 844}]]) {
 		const view = await open(source.url, options);
 		await is(view, "#servers summary", /in flight/);
-		assert.ok(await view.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing is wider than the screen`);
+		assert.ok(await view.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+			`${name}: nothing is wider than the screen`);
 		await view.locator("#servers").scrollIntoViewIfNeeded();
 		await view.waitForTimeout(300);
 		await view.locator("#servers").screenshot({path: path.join(ROOT, `build/test/web/${name}.png`)});
@@ -708,15 +818,22 @@ test("a simulated inference server is seen, in light, in dark and on a phone", a
 
 const FOLDED = {
 	gpu: ["main (/p/a.py:9);step (/p/a.py:5);f (/x/lib/python3.12/site-packages/torch/m.py:1);g (/x/site-packages/torch/n.py:2);leaf (/p/b.py:3);[gpu] 600000000",
-		`main (/p/a.py:9);step (/p/a.py:5);${HOSTILE[0]} (/p/${HOSTILE[2]}:7);[gpu] 300000000`, "main (/p/a.py:9);f (/usr/lib/python3/x.py:1);[gpu] 100000000", "junk", ""].join("\n"),
+		`main (/p/a.py:9);step (/p/a.py:5);${HOSTILE[0]} (/p/${HOSTILE[2]}:7);[gpu] 300000000`,
+		"main (/p/a.py:9);f (/usr/lib/python3/x.py:1);[gpu] 100000000", "junk", ""].join("\n"),
 	alloc: "main (/p/a.py:9);big (/p/a.py:6);[alloc] 3221225472\n"};
-const stacksOf = (of, unit, value) => ({cause: of, says: `says ${of}`, unit, count: 3, value, estimated: of === "gpu", lines: [{file: "/p/a.py", line: 5, function: "step",
-	count: 3, value, percent: 90, through: {file: "/x/site-packages/torch/n.py", line: 2, function: "g"}, thread: HOSTILE[0]}]});
-const STACKS = {state: "attached", why: "", processes: [{pid: 7, job_id: "4711", comm: HOSTILE[1], ended: false}], unknown: [{pid: 8, why: HOSTILE[0]}],
+const stacksOf = (of, unit, value) =>
+	({cause: of, says: `says ${of}`, unit, count: 3, value, estimated: of === "gpu",
+	lines: [{file: "/p/a.py", line: 5, function: "step",
+	count: 3, value, percent: 90, through: {file: "/x/site-packages/torch/n.py", line: 2, function: "g"},
+	thread: HOSTILE[0]}]});
+const STACKS = {state: "attached", why: "", processes: [{pid: 7, job_id: "4711", comm: HOSTILE[1], ended: false}],
+	unknown: [{pid: 8, why: HOSTILE[0]}],
 	causes: [stacksOf("gpu", "seconds", 0.9), stacksOf("alloc", "bytes", 3 * GIB)]};
 
 // Frames as [text, left and width in per cent, depth].
-const framesOf = (page) => page.locator("#flame .frame_").evaluateAll((all) => all.map((n) => [n.textContent, Math.round(parseFloat(n.style.left)),
+const framesOf = (page) =>
+	page.locator("#flame .frame_").evaluateAll((all) =>
+	all.map((n) => [n.textContent, Math.round(parseFloat(n.style.left)),
 	Math.round(parseFloat(n.style.width)), Math.round(parseFloat(n.style.top) / 1.4)]));
 const flameOf = async (asked, answer = STACKS) => {
 	const server = await fake(await snapshot());
@@ -733,18 +850,22 @@ test("a flame graph is asked for when it is opened, and is as wide as its figure
 	await page.locator("#flame > summary").click();
 	await until(async () => (await framesOf(page)).length, "frames");
 	assert.deepEqual(asked, ["/stacks?seconds=60", "/stacks/folded?cause=gpu&seconds=60"]);
-	const wanted = [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 90, 2], ["torch", 0, 60, 3], ["leaf b.py:3", 0, 60, 4],
+	const wanted = [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 90, 2], ["torch", 0, 60, 3],
+		["leaf b.py:3", 0, 60, 4],
 		[`${HOSTILE[0]} ${HOSTILE[2].split("/").pop()}:7`, 60, 30, 3], ["Python's library", 90, 10, 2]];
 	assert.deepEqual(await framesOf(page), wanted);
-	assert.deepEqual(await page.locator("#flame .frame_").evaluateAll((all) => all.map((n) => n.className.split(" ")[1])), ["plain", "own", "own", "library", "own", "own", "library"]);
+	assert.deepEqual(await page.locator("#flame .frame_").evaluateAll((all) => all.map((n) => n.className.split(" ")[1])),
+		["plain", "own", "own", "library", "own", "own", "library"]);
 	await page.locator("#flame [name=folds]").uncheck();
 	assert.deepEqual((await framesOf(page)).map(([name]) => name).slice(3, 6), ["f m.py:1", "g n.py:2", "leaf b.py:3"]);
 	await page.locator("#flame [name=folds]").check();
-	assert.equal(await page.locator("#flame .lines_ tbody td").first().innerText(), `a.py:5 in step, through n.py:2 in g, for ${HOSTILE[0]}`);
+	assert.equal(await page.locator("#flame .lines_ tbody td").first().innerText(),
+		`a.py:5 in step, through n.py:2 in g, for ${HOSTILE[0]}`);
 	assert.match(await text(page, "#flame .state_"), /^Process 8: <img/);
 	await page.locator("#flame .causes label").nth(1).click();
 	await until(async () => (await framesOf(page)).length === 3, "another cause");
-	assert.match(await page.locator("#flame .frame_").nth(2).getAttribute("aria-label"), /^big a\.py:6, 3\.00 GiB, 100 %$/);
+	assert.match(await page.locator("#flame .frame_").nth(2).getAttribute("aria-label"),
+		/^big a\.py:6, 3\.00 GiB, 100 %$/);
 	await page.locator("#flame [name=of]").selectOption({label: "job 4711"});
 	await page.locator("#flame [name=seconds]").selectOption("0");
 	await until(() => asked.includes("/stacks/folded?cause=alloc&job=4711"), "what is asked for");
@@ -760,13 +881,15 @@ test("a flame graph is zoomed, searched, and led through by keys", async () => {
 	await page.locator("#flame > summary").click();
 	await until(async () => (await framesOf(page)).length, "frames");
 	await page.locator("#flame .frame_").nth(3).click();
-	assert.deepEqual(await framesOf(page), [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 100, 2], ["torch", 0, 100, 3], ["leaf b.py:3", 0, 100, 4]]);
+	assert.deepEqual(await framesOf(page), [["all", 0, 100, 0], ["main a.py:9", 0, 100, 1], ["step a.py:5", 0, 100, 2],
+		["torch", 0, 100, 3], ["leaf b.py:3", 0, 100, 4]]);
 	assert.equal(await text(page, "#flame .read"), "torch: 600 ms, 60.0 %");
 	await page.keyboard.press("Backspace");
 	assert.equal((await framesOf(page)).length, 6, "what the caller has called");
 	await page.keyboard.press("Escape");
 	assert.equal((await framesOf(page)).length, 7);
-	for (const [key, wanted] of [["ArrowDown", /^main/], ["ArrowDown", /^step/], ["ArrowRight", /^Python's/], ["ArrowRight", /^Python's/], ["ArrowLeft", /^step/],
+	for (const [key, wanted] of [["ArrowDown", /^main/], ["ArrowDown", /^step/], ["ArrowRight", /^Python's/],
+		["ArrowRight", /^Python's/], ["ArrowLeft", /^step/],
 		["ArrowDown", /^torch/], ["ArrowRight", /^<img/], ["ArrowUp", /^step/], ["End", /^Python's/], ["Home", /^all/]]) {
 		await page.keyboard.press(key);
 		assert.match(await focused(), wanted, key);
@@ -797,7 +920,8 @@ test("where there are no stacks, the flame graph says why", async () => {
 test("the flame graph of a simulated job, in light, in dark and on a phone", async () => {
 	const source = await daemon("--simulate");
 	await until(async () => (await (await fetch(`${source.url}stacks`)).json()).causes.length, "stacks");
-	for (const [name, options] of [["flame", {}], ["flame-dark", {dark: true}], ["flame-phone", {width: 390, height: 844}]]) {
+	for (const [name, options] of [["flame", {}], ["flame-dark", {dark: true}],
+		["flame-phone", {width: 390, height: 844}]]) {
 		const page = await open(source.url, options);
 		await page.locator("#flame > summary").click();
 		await until(async () => (await framesOf(page)).length > 3, "frames");
@@ -805,7 +929,8 @@ test("the flame graph of a simulated job, in light, in dark and on a phone", asy
 		await until(async () => (await framesOf(page)).some(([t]) => t.startsWith("MLP.forward")), "launches");
 		await page.locator("#frame-search").fill("block");
 		await is(page, "#flame .found_", /^4\d\.\d % is in/);
-		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing is wider than the screen`);
+		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+			`${name}: nothing is wider than the screen`);
 		await accessible(page, name);
 		await page.locator("#flame").screenshot({path: path.join(ROOT, `build/test/web/${name}.png`)});
 	}
@@ -814,17 +939,21 @@ test("the flame graph of a simulated job, in light, in dark and on a phone", asy
 test("it stays smooth with 64 processes four times a second", async () => {
 	const s = await snapshot(), pids = times(64, (i) => 2000 + i);
 	const history = {step_ms: 5000, end_ms: Date.now(), gpus: [], processes: pids.map((pid) => ({pid, comm: "x",
-		rate: times(180, (i) => 1000 + (i * pid) % 97), p50_us: times(180, () => 140), p99_us: times(180, (i) => 500 + (i * pid) % 89)}))};
+		rate: times(180, (i) => 1000 + (i * pid) % 97), p50_us: times(180, () => 140),
+		p99_us: times(180, (i) => 500 + (i * pid) % 89)}))};
 	let steps = 7;
 	const server = await fake({...s, interval_ms: 250, processes: crowd(s, 64)}, {history}), page = await open(server.url);
 	await page.evaluate(() => {
 		window.long = [];
-		new PerformanceObserver((list) => window.long.push(...list.getEntries().map((e) => e.duration))).observe({type: "longtask"});
+		new PerformanceObserver((list) =>
+			window.long.push(...list.getEntries().map((e) => e.duration))).observe({type: "longtask"});
 		document.querySelectorAll("tbody.process").forEach((n) => (n.kept = true));
 	});
 	const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
-	server.every(250, () => ({last_update_ms: Date.now(), history: {step_ms: 5000, steps: steps++}, processes: server.current.processes.map((p) =>
-		({...p, launch: {...p.launch, count: p.launch.count + 1, rate: p.launch.rate + 1, recent: {rate: p.launch.rate, p50_us: 140, p99_us: 700}}}))}));
+	server.every(250, () => ({last_update_ms: Date.now(), history: {step_ms: 5000, steps: steps++},
+		processes: server.current.processes.map((p) =>
+		({...p, launch: {...p.launch, count: p.launch.count + 1, rate: p.launch.rate + 1,
+		recent: {rate: p.launch.rate, p50_us: 140, p99_us: 700}}}))}));
 	const from = steps;
 	await until(() => steps > from + 20, "20 snapshots");
 	await page.mouse.wheel(0, 1500);
@@ -832,7 +961,8 @@ test("it stays smooth with 64 processes four times a second", async () => {
 	const long = await page.evaluate(() => window.long);
 	console.log(`   long tasks of 30 snapshots: ${long.length}, the longest ${Math.max(0, ...long)} ms`);
 	assert.ok(Math.max(0, ...long) < 1000, "no task of a second");
-	assert.equal(await page.evaluate(() => [...document.querySelectorAll("tbody.process")].filter((n) => n.kept).length), 64);
+	assert.equal(await page.evaluate(() => [...document.querySelectorAll("tbody.process")].filter((n) => n.kept).length),
+		64);
 	assert.equal(await page.evaluate(() => document.querySelectorAll("*").length), nodes, "nodes are used again");
 });
 
@@ -858,17 +988,23 @@ test("processes that come and go leave nothing behind", async () => {
 });
 
 const full = async () => {
-	const s = await snapshot({alerts: [at(), at({alert: "probe_overhead", severity: "warning", state: "pending", gpu_id: undefined, pid: "1002"})],
-		jobs: [job({job_id: "48213", gpus: Array.from({length: 8}, (_, i) => jobGpu(String(i), i * 100, 900 - i * 100, i ? i : 900))}),
+	const s = await snapshot({alerts: [at(),
+		at({alert: "probe_overhead", severity: "warning", state: "pending", gpu_id: undefined, pid: "1002"})],
+		jobs: [job({job_id: "48213",
+		gpus: Array.from({length: 8}, (_, i) => jobGpu(String(i), i * 100, 900 - i * 100, i ? i : 900))}),
 			job({job_id: "48210", state: "ended", restart: 1, end_ms: 1711800100000})],
 		io: [flow({job_id: "48213"}), flow({mount: `/${"long/".repeat(50)}`}), flow({job_id: "", mount: "/"})]});
-	s.why = [{job_id: "48213", processes: 4, says: "", state: "hangs", missing_pid: s.processes[1].pid, missing_rank: 1, late_pid: null, ras: {outcome: "answered",
-		says: "rank 9 on host 10.0.0.7, process 4711, has issued 3 collectives fewer than the others", address: "127.0.0.1:28028", bytes: 4711}, causes: [cause(75), cause(12, {cause: "storage", says: "12 % of the time is blocked on files or page faults"})]},
+	s.why = [{job_id: "48213", processes: 4, says: "", state: "hangs", missing_pid: s.processes[1].pid, missing_rank: 1,
+		late_pid: null, ras: {outcome: "answered",
+		says: "rank 9 on host 10.0.0.7, process 4711, has issued 3 collectives fewer than the others",
+		address: "127.0.0.1:28028", bytes: 4711},
+		causes: [cause(75), cause(12, {cause: "storage", says: "12 % of the time is blocked on files or page faults"})]},
 		{job_id: null, processes: 1, says: "no cause found: 71 % waits for the GPU", causes: []}];
 	s.processes[0].anomalies = {launch_p99: 12.25, syscalls: -8};
 	s.lost.alloc = 3;
 	s.processes[1].stalls = stalls();
-	s.processes.slice(0, 4).forEach((p, i) => Object.assign(p, {job_id: "48213", stalls: stalls(i === 1 ? {} : {gpu: 1, waits_for_pid: s.processes[1].pid})}));
+	s.processes.slice(0, 4).forEach((p, i) =>
+		Object.assign(p, {job_id: "48213", stalls: stalls(i === 1 ? {} : {gpu: 1, waits_for_pid: s.processes[1].pid})}));
 	return s;
 };
 
@@ -878,11 +1014,15 @@ test("where a launching thread's time goes is a bar, a legend and a sentence", a
 	const server = await fake(s), page = await open(server.url), bar = page.locator(".stalls .meter");
 	await toggle(page, first).click();
 	await is(page, ".stalls p", /^rank 3 waits for data 50 %/);
-	const widths = () => bar.evaluate((b) => [...b.children].map((c) => [c.className, Math.round(1000 * c.getBoundingClientRect().width / b.getBoundingClientRect().width) / 1000]));
-	const wanted = JSON.stringify([["cpu", 0.25], ["gpu", 0.125], ["data", 0.5], ["dist", 0.125], ["io", 0], ["runqueue", 0], ["other", 0]]);
+	const widths = () => bar.evaluate((b) =>
+		[...b.children].map((c) =>
+		[c.className, Math.round(1000 * c.getBoundingClientRect().width / b.getBoundingClientRect().width) / 1000]));
+	const wanted = JSON.stringify([["cpu", 0.25], ["gpu", 0.125], ["data", 0.5], ["dist", 0.125], ["io", 0],
+		["runqueue", 0], ["other", 0]]);
 	await until(async () => JSON.stringify(await widths()) === wanted, `widths ${wanted}`);
 	assert.match(await bar.getAttribute("aria-label"), /^cpu 25\.0 %, gpu 12\.5 %, data 50\.0 %, dist 12\.5 %, io 0/);
-	assert.equal(new Set(await page.locator(".stalls i").evaluateAll((all) => all.map((i) => getComputedStyle(i).backgroundColor))).size, 7);
+	assert.equal(new Set(await page.locator(".stalls i").evaluateAll((all) =>
+		all.map((i) => getComputedStyle(i).backgroundColor))).size, 7);
 	server.set({last_update_ms: Date.now(), processes: [{...s.processes[0], stalls: stalls({data: null, other: 0.5})}]});
 	await until(async () => /data –.*other 50/.test(await bar.getAttribute("aria-label")), "a share that is not known");
 	server.set({last_update_ms: Date.now() + 1, processes: [{...s.processes[0], stalls: null}]});
@@ -1001,11 +1141,13 @@ test("what is shown of a live daemon is what a process did, and its alert", asyn
 	assert.equal(await page.locator("#simulated").isVisible(), false);
 	const process_ = await actor({FAKE_CUDA_TOTAL_MB: "1000"}), name = "<img src=x>\\\"";
 	await process_.do(`cuda = CDLL(${JSON.stringify(LIBRARY)})`);
-	await until(async () => (await source.json()).probes.some((p) => p.libraries.some((l) => l.path === LIBRARY && l.attached)), "probes");
+	await until(async () => (await source.json()).probes.some((p) =>
+		p.libraries.some((l) => l.path === LIBRARY && l.attached)), "probes");
 	await process_.do(`ok(CDLL(None).prctl(15, ${JSON.stringify(name)}.encode())); ready(cuda)`);
 	await process_.do("ok(cuda.cuDeviceTotalMem_v2(byref(c_size_t()), 0)); launch(cuda, 1009); most = alloc(cuda, 970 << 20)");
 	const row = page.locator("tbody.process", {has: toggle(page, process_.pid)});
-	await until(async () => (await row.count()) === 1 && (await row.locator("td.memory").innerText()) === "970 MiB", "its row");
+	await until(async () => (await row.count()) === 1 && (await row.locator("td.memory").innerText()) === "970 MiB",
+		"its row");
 	assert.equal(await row.locator("td.comm").textContent(), name);
 	await toggle(page, process_.pid).click();
 	await is(page, "tr.detail", /Launches\s+1,009, 0 failed/);

@@ -28,10 +28,12 @@ const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 
 // The jobs stand before the alerts, which may be many: a line above them says how many there are.
 function tellFiring(s) {
-	const firing = s.alerts.filter((a) => a.state === "firing"), critical = firing.filter((a) => a.severity === "critical").length;
+	const firing = s.alerts.filter((a) => a.state === "firing"),
+		critical = firing.filter((a) => a.severity === "critical").length;
 	show($("firing"), firing.length > 0 && s.why.length > 0);
 	mark($("firing"), "class", critical ? "critical" : "");
-	say($("firing").firstElementChild, `${firing.length} alert${firing.length === 1 ? " fires" : "s fire"}${critical ? `, ${critical} of them critical` : ""}`);
+	say($("firing").firstElementChild, `${firing.length} alert${firing.length === 1 ? " fires" : "s fire"}${critical ?
+		`, ${critical} of them critical` : ""}`);
 }
 
 const weight = (a) => 2 * (a.state === "firing") + (a.severity === "critical");

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-// flame.js: which lines of Python make the GPU's libraries work or wait, as a flame graph whose root is on top. It is asked
-// for when somebody opens it, and anew on demand.
+// flame.js: which lines of Python make the GPU's libraries work or wait, as a flame graph whose root is on top. It is
+// asked for when somebody opens it, and anew on demand.
 import {$, bytes, count, duration, exact, inside, make, mark, percent, say, show} from "./shared.js";
 import {partTable} from "./processes.js";
 import {ask} from "./main.js";
 
 const FRAMES_MAX = 3000; // drawn at once
 const NARROW = 0.0008; // of the width: what is narrower is left out
-const SPANS = [[60, "the last minute"], [300, "the last 5 minutes"], [900, "the last 15 minutes"], [0, "since each process began"]];
+const SPANS = [[60, "the last minute"], [300, "the last 5 minutes"], [900, "the last 15 minutes"],
+[0, "since each process began"]];
 const PACKAGE = /\/(?:site|dist)-packages\/([^/]+)/;
 const amounts = {launch: (v) => `${count(v)} launches`, alloc: bytes};
 
@@ -18,7 +19,8 @@ const flame = {cause: "", root: null, top: null, found: "", asked: 0, shown: [],
 // "step (/home/x/train.py:212)", "[thread x]"
 export function frameOf(text) {
 	const m = text.match(/^(.*) \((.*?)(?::(\d+))?\)$/s), file = m ? m[2] : "";
-	const library = file.startsWith("<") ? "generated code" : (file.match(PACKAGE) || [])[1] || (file.includes("/lib/python3") ? "Python's library" : "");
+	const library = file.startsWith("<") ? "generated code" : (file.match(PACKAGE) || [])[1] ||
+		(file.includes("/lib/python3") ? "Python's library" : "");
 	const base = file.slice(file.lastIndexOf("/") + 1);
 	return {name: m ? m[1] : text, file, line: m && m[3] ? m[3] : "", library: library.replace(/\.py$/, ""),
 		label: m ? `${m[1]} ${base}${m[3] ? `:${m[3]}` : ""}` : text};
@@ -36,7 +38,8 @@ function framesOf(path, folds) {
 export function treeOf(text, folds) {
 	const root = branch("all", null, {label: "all", name: "all", file: "", line: "", library: ""});
 	for (const line of text.split("\n")) {
-		const end = line.lastIndexOf(" "), path = line.slice(0, end).split(";").slice(0, -1), value = Number(line.slice(end + 1));
+		const end = line.lastIndexOf(" "), path = line.slice(0, end).split(";").slice(0, -1),
+			value = Number(line.slice(end + 1));
 		if (end < 0 || !(value > 0))
 			continue;
 		let at = root;
@@ -55,13 +58,17 @@ export function treeOf(text, folds) {
 // ---- the picture ----
 
 const box = $("flame"), view = box.querySelector(".frames"), switches = box.querySelector(".causes");
-const kind = (f) => (f.label.startsWith("[") || f.label === "all" || f.label.startsWith("(") ? "plain" : f.library ? "library" : "own");
+const kind = (f) => (f.label.startsWith("[") || f.label === "all" || f.label.startsWith("(") ? "plain" : f.library ?
+	"library" : "own");
 const amount = (v) => (amounts[flame.cause] || ((ns) => duration(ns / 1000)))(v);
-const says = (n) => `${n.frame.name}${n.frame.file ? `, ${n.frame.file}${n.frame.line && `:${n.frame.line}`}` : ""}: ${amount(n.all)}, ` +
+const says = (n) => `${n.frame.name}${n.frame.file ? `, ${n.frame.file}${n.frame.line && `:${n.frame.line}`}` :
+	""}: ${amount(n.all)}, ` +
 	percent(n.all / (flame.root.all || 1));
-const matches_ = (n) => flame.found && [n.frame.name, `${n.frame.file}:${n.frame.line}`, n.frame.library].some((t) => t.toLowerCase().includes(flame.found));
+const matches_ = (n) => flame.found && [n.frame.name, `${n.frame.file}:${n.frame.line}`, n.frame.library].some((t) =>
+	t.toLowerCase().includes(flame.found));
 
-// Frames from the one that is zoomed to, with those above it over the whole width. Depth first, so that the keys can follow.
+// Frames from the one that is zoomed to, with those above it over the whole width. Depth first, so that the keys can
+// follow.
 function layout() {
 	const placed = [], above = [];
 	let left = 0;
@@ -91,8 +98,10 @@ function matched(n) {
 
 function drawFrame({n, depth, from, width}, i) {
 	const node = make("div", `frame_ ${kind(n.frame)}${matches_(n) ? " found" : ""}`, n.frame.label);
-	for (const [name, value] of [["role", "treeitem"], ["tabindex", i === flame.at ? "0" : "-1"], ["aria-level", String(depth + 1)],
-		["aria-label", `${n.frame.label}, ${amount(n.all)}, ${percent(n.all / flame.root.all)}`], ["title", says(n)], ["aria-selected", String(n === flame.top)]])
+	for (const [name, value] of [["role", "treeitem"], ["tabindex", i === flame.at ? "0" : "-1"],
+		["aria-level", String(depth + 1)],
+		["aria-label", `${n.frame.label}, ${amount(n.all)}, ${percent(n.all / flame.root.all)}`], ["title", says(n)],
+		["aria-selected", String(n === flame.top)]])
 		node.setAttribute(name, value);
 	Object.assign(node.style, {left: `${100 * from}%`, width: `${100 * width}%`, top: `${1.4 * depth}rem`});
 	node.classList.toggle("narrow_", width < 0.02);
@@ -106,7 +115,8 @@ function drawFlame() {
 	flame.at = Math.max(0, placed.findIndex((p) => p.n === flame.top));
 	view.replaceChildren(...placed.map(drawFrame));
 	view.style.height = `${1.4 * (deep + 1)}rem`;
-	const hits = flame.found ? `${percent(matched(flame.root) / (flame.root.all || 1))} is in what was searched for. ` : "";
+	const hits = flame.found ? `${percent(matched(flame.root) / (flame.root.all || 1))} is in what was searched for. ` :
+		"";
 	say(box.querySelector(".found_"), hits + (left ? `${exact(left)} frames are too narrow to be drawn.` : ""));
 	show(box.querySelector(".out"), flame.top !== flame.root);
 	say(box.querySelector(".read"), says(flame.top));
@@ -130,7 +140,8 @@ function focusFrame(i) {
 
 // Where a key leads to: up and down the stack, to what stands beside a frame.
 function neighbour(key) {
-	const {n, depth} = flame.shown[flame.at], at = (test) => flame.shown.findIndex(test), beside = flame.shown.filter((p) => p.n.up === n.up && p.depth === depth);
+	const {n, depth} = flame.shown[flame.at], at = (test) => flame.shown.findIndex(test),
+		beside = flame.shown.filter((p) => p.n.up === n.up && p.depth === depth);
 	const i = beside.findIndex((p) => p.n === n), to = {ArrowLeft: beside[i - 1], ArrowRight: beside[i + 1]}[key];
 	if (key === "ArrowUp")
 		return at((p) => p.n === n.up);
@@ -151,7 +162,8 @@ view.addEventListener("keydown", (e) => {
 	e.preventDefault();
 });
 view.addEventListener("click", (e) => e.target.place !== undefined && zoom(flame.shown[e.target.place].n));
-view.addEventListener("pointerover", (e) => e.target.place !== undefined && say(box.querySelector(".read"), says(flame.shown[e.target.place].n)));
+view.addEventListener("pointerover", (e) => e.target.place !== undefined &&
+	say(box.querySelector(".read"), says(flame.shown[e.target.place].n)));
 
 // ---- what is asked for ----
 
@@ -159,12 +171,14 @@ const lines = partTable("Lines of the program", ["Line", "Share", "Amount", "Cal
 box.querySelector(".lines_").append(lines.node);
 
 const control = (name) => box.querySelector(`[name=${name}]`);
-const query = (more) => new URLSearchParams(Object.entries({...more, ...(control("of").value ? JSON.parse(control("of").value) : {}),
+const query = (more) => new URLSearchParams(Object.entries({...more,
+	...(control("of").value ? JSON.parse(control("of").value) : {}),
 	...(Number(control("seconds").value) ? {seconds: control("seconds").value} : {})}).filter(([, v]) => v)).toString();
 
 // Jobs and processes whose stacks are known.
 function choices(answer) {
-	const select = control("of"), before = select.value, jobs = [...new Set(answer.processes.map((p) => p.job_id).filter(Boolean))];
+	const select = control("of"), before = select.value,
+		jobs = [...new Set(answer.processes.map((p) => p.job_id).filter(Boolean))];
 	const all = [["", "all processes"], ...jobs.map((job) => [JSON.stringify({job}), `job ${job}`]),
 		...answer.processes.map((p) => [JSON.stringify({pid: p.pid}), `${p.comm} ${p.pid}${p.ended ? ", ended" : ""}`])];
 	select.replaceChildren(...all.map(([value, text]) => Object.assign(make("option", "", text), {value})));
@@ -176,7 +190,9 @@ function drawCauses(answer) {
 	if (!known.includes(flame.cause))
 		flame.cause = known.includes("gpu") ? "gpu" : known[0] || "";
 	switches.replaceChildren(...answer.causes.map((c) => {
-		const label = make("label"), radio = Object.assign(make("input"), {type: "radio", name: "cause", value: c.cause, checked: c.cause === flame.cause});
+		const label = make("label"),
+			radio = Object.assign(make("input"),
+			{type: "radio", name: "cause", value: c.cause, checked: c.cause === flame.cause});
 		radio.addEventListener("change", () => {
 			flame.cause = c.cause;
 			loadFlame();
@@ -188,9 +204,11 @@ function drawCauses(answer) {
 }
 
 function drawLines(answer) {
-	const cause = answer.causes.find((c) => c.cause === flame.cause), base = (f) => f.file.slice(f.file.lastIndexOf("/") + 1);
+	const cause = answer.causes.find((c) => c.cause === flame.cause), base = (f) =>
+		f.file.slice(f.file.lastIndexOf("/") + 1);
 	const where = (l) => `${base(l)}${l.line ? `:${l.line}` : ""} in ${l.function}`;
-	lines.fill(cause ? cause.lines.map((l) => [where(l) + (l.through ? `, through ${where(l.through)}` : "") + (l.thread ? `, for ${l.thread}` : ""), `${l.percent} %`,
+	lines.fill(cause ? cause.lines.map((l) => [where(l) + (l.through ? `, through ${where(l.through)}` : "") +
+		(l.thread ? `, for ${l.thread}` : ""), `${l.percent} %`,
 		cause.unit === "bytes" ? bytes(l.value) : duration(1e6 * l.value), exact(l.count)]) : []);
 }
 
@@ -199,14 +217,16 @@ function remarks(answer) {
 	const unknown = (answer.unknown || []).map((u) => `Process ${u.pid}: ${u.why}.`);
 	const none = answer.state !== "attached" ? `No stacks are read: ${answer.why || "switched off"}.` :
 		!answer.causes.length ? "No Python function has called a GPU library in this time." : "";
-	return [none, ...unknown.slice(0, 8), unknown.length > 8 ? `And ${unknown.length - 8} more processes.` : ""].filter(Boolean).join(" ");
+	return [none, ...unknown.slice(0, 8), unknown.length > 8 ? `And ${unknown.length - 8} more processes.` :
+		""].filter(Boolean).join(" ");
 }
 
 async function loadFlame() {
 	const mine = ++flame.asked, status = box.querySelector(".state_");
 	say(status, "asking …");
 	try {
-		const first = await ask(`/stacks?${query({})}`), answer = first.ok && {processes: [], causes: [], ...await first.json()};
+		const first = await ask(`/stacks?${query({})}`), answer = first.ok &&
+			{processes: [], causes: [], ...await first.json()};
 		if (!answer || mine !== flame.asked)
 			throw new Error(answer ? "" : `the daemon answers ${first.status}`);
 		choices(answer);
@@ -236,7 +256,8 @@ function again() {
 		drawFlame();
 }
 
-SPANS.forEach(([s, text], i) => control("seconds").append(Object.assign(make("option", "", text), {value: String(s), selected: i === 0})));
+SPANS.forEach(([s, text], i) =>
+	control("seconds").append(Object.assign(make("option", "", text), {value: String(s), selected: i === 0})));
 for (const name of ["of", "seconds"])
 	control(name).addEventListener("change", loadFlame);
 control("folds").addEventListener("change", again);

@@ -22,7 +22,8 @@ export function glance(s) {
 	const unseen = s.gpus.filter((g) => g.used_bytes == null).length;
 	const of = total ? `of ${bytes(total)}` : "total not known";
 	shownGlance.show([
-		["GPU memory", unseen ? NONE : bytes(used), unseen ? `${of}, not known on ${unseen}` : total ? `${of}, ${percent(used / total)}` : of,
+		["GPU memory", unseen ? NONE : bytes(used), unseen ? `${of}, not known on ${unseen}` : total ?
+		`${of}, ${percent(used / total)}` : of,
 			"What all processes have reserved on all GPUs"],
 		["Processes", String(s.processes.length), `on ${s.gpus.length} GPU${s.gpus.length === 1 ? "" : "s"}`,
 			"Processes that use the hooked libraries"],

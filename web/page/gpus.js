@@ -14,13 +14,15 @@ const told = (v, text) => (v == null ? "" : text(v));
 const joined = (...parts) => parts.filter(Boolean).join(" · ");
 
 // What the GPU itself does now, as far as a source tells it.
-const stateLine = (d) => (d.lost ? "lost: it has fallen off the bus, or must be reset" : d.suspended ? "asleep" : joined(told(d.utilization, (v) => `${percent(v)} busy`), told(d.sm_active, (v) => `SM ${percent(v)}`),
+const stateLine = (d) => (d.lost ? "lost: it has fallen off the bus, or must be reset" : d.suspended ? "asleep" :
+	joined(told(d.utilization, (v) => `${percent(v)} busy`), told(d.sm_active, (v) => `SM ${percent(v)}`),
 	told(d.power_watts, (v) => `${Math.round(v)}${told(d.power_limit_watts, (most) => ` of ${Math.round(most)}`)} W`),
 	told(d.temperature_celsius, (v) => `${Math.round(v)} °C`), told(d.clock_hertz, (v) => `${Math.round(v / 1e6)} MHz`)) ||
 	"use, power, temperature: no source");
 
 const deviceLine = (d) => joined(d.throttled_by?.length ? `throttled: ${d.throttled_by.join(", ")}` : "",
-	told(d.link_width, (v) => `PCIe x${v}${d.link_width_ratio < 1 ? ` of x${d.link_width_max}` : ""}${told(d.link_speed, (g) => `, ${g} GT/s`)}`),
+	told(d.link_width, (v) => `PCIe x${v}${d.link_width_ratio < 1 ? ` of x${d.link_width_max}` :
+	""}${told(d.link_speed, (g) => `, ${g} GT/s`)}`),
 	told(d.numa_node, (v) => `NUMA ${v}`), d.ecc_uncorrected ? `${d.ecc_uncorrected} ECC errors` : "",
 	d.pcie_fatal + d.pcie_nonfatal > 0 ? `${d.pcie_fatal + d.pcie_nonfatal} PCIe errors` : "");
 
@@ -30,7 +32,8 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 	const meter = make("div", "meter"), fill = make("div", "fill"), peak = make("div", "peak"), highest = make("span");
 	const chart = new Chart(`Memory in use on GPU ${g.gpu_id}`, [""], bytes);
 	const state = make("p", "state"), device = make("p", "state");
-	inside(node, inside(make("div", "head"), name, users), inside(used, amount, of), inside(meter, fill, peak), state, device, chart.node,
+	inside(node, inside(make("div", "head"), name, users), inside(used, amount, of), inside(meter, fill, peak), state,
+		device, chart.node,
 		inside(make("div", "foot"), highest, make("span", "", "15 min")), unused);
 	mark(meter, "role", "img");
 	return {node, update(gpu) {
@@ -42,15 +45,19 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 			gpu.memory_complete == null ? "its processes are not counted" : "used before the daemon came");
 		if (amount.data !== `${bytes(gpu.used_bytes)} `)
 			amount.data = `${bytes(gpu.used_bytes)} `;
-		say(of, !known ? `${size}, use not known${told(gpu.device.vram_used_bytes, (v) => `; the driver counts ${bytes(v)}`)}` : gpu.total_bytes ? `${size}, ${percent(gpu.used_bytes / all)}` : size);
-		mark(used, "title", known ? `${exact(gpu.used_bytes)} bytes` : "A process used this GPU before the daemon came: what it holds is not known.");
+		const counted = told(gpu.device.vram_used_bytes, (v) => `; the driver counts ${bytes(v)}`);
+		say(of, !known ? `${size}, use not known${counted}` : gpu.total_bytes ? `${size}, ${percent(gpu.used_bytes / all)}` : size);
+		mark(used, "title", known ? `${exact(gpu.used_bytes)} bytes` :
+			"A process used this GPU before the daemon came: what it holds is not known.");
 		say(highest, `peak ${bytes(gpu.peak_bytes)}`);
 		fill.style.width = percent(Math.min(1, gpu.used_bytes / all)).replace(" ", "");
 		peak.style.left = percent(Math.min(1, gpu.peak_bytes / all)).replace(" ", "");
-		mark(meter, "aria-label", `${known ? `${bytes(gpu.used_bytes)} in use, peak ${bytes(gpu.peak_bytes)}` : "use not known"}, total ` +
+		mark(meter, "aria-label", `${known ? `${bytes(gpu.used_bytes)} in use, peak ${bytes(gpu.peak_bytes)}` :
+			"use not known"}, total ` +
 			(gpu.total_bytes ? bytes(gpu.total_bytes) : "not known"));
 		say(state, stateLine(gpu.device));
-		mark(state, "title", gpu.device.power_watts == null ? "No source tells its use, power and temperature: see docs/HARDWARE.md" : "");
+		mark(state, "title", gpu.device.power_watts == null ?
+			"No source tells its use, power and temperature: see docs/HARDWARE.md" : "");
 		say(device, deviceLine(gpu.device));
 		mark(state, "class", gpu.device.lost ? "state wrong" : "state");
 		mark(device, "class", gpu.device.throttled_by?.length || gpu.device.link_width_ratio < 1 ? "state wrong" : "state");

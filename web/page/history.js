@@ -2,7 +2,8 @@
 // history.js: the last 15 minutes, from /history, then a point for each step that the snapshots tell of.
 import {POINTS, STEP_MS} from "./shared.js";
 
-export const past = {processes: new Map(), gpus: new Map(), servers: new Map(), end_ms: 0, steps: null, fresh: true, sampled_at: 0};
+export const past = {processes: new Map(), gpus: new Map(), servers: new Map(), end_ms: 0, steps: null, fresh: true,
+	sampled_at: 0};
 
 export const empty = () => new Array(POINTS).fill(null);
 

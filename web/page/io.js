@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 // io.js: file I/O, a job on a mount in each row, its operations below.
-import {$, bytes, cells, count, duration, exact, FLOWS, inside, make, mark, NONE, Order, Rows, say, show, titles} from "./shared.js";
+import {$, bytes, cells, count, duration, exact, FLOWS, inside, make, mark, NONE, Order, Rows, say, show,
+	titles} from "./shared.js";
 import {partTable} from "./processes.js";
 
 const sumOps = (f, key) => Object.values(f.ops || {}).reduce((n, op) => n + (op[key] || 0), 0);
 const rateOf = (f) => f.read_bytes_per_s + f.write_bytes_per_s;
-const took = (name, op) => ({name: `${name} p99`, number: true, text: (f) => duration(f.ops && f.ops[op] && f.ops[op].p99_us),
+const took = (name, op) =>
+	({name: `${name} p99`, number: true, text: (f) => duration(f.ops && f.ops[op] && f.ops[op].p99_us),
 	title: "Since the mount was first used"});
 const flowKey = (f) => JSON.stringify([f.job_id, f.mount, f.fstype]);
 
@@ -17,7 +19,8 @@ const flowColumns = [
 	{name: "Written/s", text: (f) => bytes(f.write_bytes_per_s), number: true},
 	{name: "Calls/s", text: (f) => count(sumOps(f, "rate")), number: true, title: "Of all operations"},
 	took("Read", "read"), took("Write", "write"), took("fsync", "fsync"),
-	{name: "Failed", text: (f) => exact(sumOps(f, "errors")), number: true, title: "Calls of all operations that ended in an error"},
+	{name: "Failed", text: (f) => exact(sumOps(f, "errors")), number: true,
+	title: "Calls of all operations that ended in an error"},
 ];
 
 function flowDetail() {

@@ -24,17 +24,21 @@ function routeLines(s) {
 	const took = (o) => (o && o.count ? `${ms(o.p50_ms)} / ${ms(o.p99_ms)}` : NONE);
 	return s.routes.map((r) => {
 		const now = r.recent || {}, done = now.requests || {};
-		return [r.route, exact(r.in_flight), now.rate == null ? NONE : count(now.rate), took(now.first_event), took(now.event_gap),
+		return [r.route, exact(r.in_flight), now.rate == null ? NONE : count(now.rate), took(now.first_event),
+			took(now.event_gap),
 			took(now.duration), now.error_ratio == null ? NONE : percent(now.error_ratio), exact(done.aborted ?? null) || NONE];
 	});
 }
 
 // What stands beside the name of a server: the figures of its newest step.
 function brief(s) {
-	const step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ? `unread p99 ${ms(s.unread.p99_ms)}` : "";
-	return [`process ${s.pid}`, s.service !== s.pid && `service ${s.service}`, s.port ? `port ${s.port}` : "no port of TCP", job,
+	const step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ?
+		`unread p99 ${ms(s.unread.p99_ms)}` : "";
+	return [`process ${s.pid}`, s.service !== s.pid && `service ${s.service}`, s.port ? `port ${s.port}` :
+		"no port of TCP", job,
 		`${exact(sum(s, (r) => r.in_flight))} in flight`, step.rate != null && `${count(step.rate)}/s`,
-		step.errors > 0 && `${count(step.errors)}/s answered by 5xx`, step.first_event_p99_ms != null && `first event p99 ${ms(step.first_event_p99_ms)}`,
+		step.errors > 0 && `${count(step.errors)}/s answered by 5xx`, step.first_event_p99_ms != null &&
+		`first event p99 ${ms(step.first_event_p99_ms)}`,
 		unread].filter(Boolean).join(" · ");
 }
 
@@ -42,8 +46,10 @@ let built = 0;
 
 function card() {
 	const node = make("li"), box = make("details"), head = make("summary"), name = make("strong"), more = make("span");
-	const charts = plots.map(([title, lines, text]) => new Plot(title, lines.map((line) => keys[line] ?? line.match(/p\d+/)[0]), text));
-	const routes = partTable("By route, of the last half minute", ["Route", "In flight", "Requests/s", "First event p50 / p99", "Gap p50 / p99",
+	const charts = plots.map(([title, lines, text]) =>
+		new Plot(title, lines.map((line) => keys[line] ?? line.match(/p\d+/)[0]), text));
+	const routes = partTable("By route, of the last half minute",
+		["Route", "In flight", "Requests/s", "First event p50 / p99", "Gap p50 / p99",
 		"Whole p50 / p99", "5xx", "Aborted"]);
 	let last = null;
 	box.open = built++ < OPEN_SERVERS;
@@ -71,7 +77,8 @@ function card() {
 const shownServers = new Rows($("servers").querySelector("ul"), card);
 
 export function servers(s) {
-	const busy = [...s.servers].sort((a, b) => sum(b, (r) => r.in_flight > 0 || r.events > 0) - sum(a, (r) => r.in_flight > 0 || r.events > 0) ||
+	const busy = [...s.servers].sort((a, b) => sum(b, (r) => r.in_flight > 0 || r.events > 0) - sum(a,
+		(r) => r.in_flight > 0 || r.events > 0) ||
 		a.service - b.service || a.pid - b.pid);
 	show($("servers"), s.servers.length > 0);
 	shownServers.show(busy, (v) => v.pid);

@@ -106,7 +106,8 @@ function askForToken() {
 	status();
 }
 
-export const ask = (path) => fetch(path, {headers: headers(), cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS)});
+export const ask = (path) =>
+	fetch(path, {headers: headers(), cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS)});
 
 // What a WebSocket is refused for a page never learns, so /history is asked first.
 async function connect() {

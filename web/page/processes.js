@@ -90,19 +90,22 @@ function textsOf(title, pairs) {
 const measured = (v) => (v == null ? [["", "Not measured."]] : flat(v));
 
 // Standard deviations from what was usual, as "launch p99 +12.3".
-export const unusual = (p) => Object.entries(p.anomalies || {}).map(([name, v]) => `${label(name)} ${v > 0 ? "+" : ""}${v.toFixed(1)}`);
+export const unusual = (p) => Object.entries(p.anomalies || {}).map(([name, v]) =>
+	`${label(name)} ${v > 0 ? "+" : ""}${v.toFixed(1)}`);
 
 function waits(p) {
 	const quantiles = (o, unit) => `p50 ${duration(o[`p50_${unit}`] * (unit === "ms" ? 1000 : 1))}, ` +
 		`p99 ${duration(o[`p99_${unit}`] * (unit === "ms" ? 1000 : 1))}, ${exact(o.count)} times`;
 	return [
-		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` : NONE],
+		["For the GPU", p.sync && p.sync.count ? `${quantiles(p.sync, "us")}, ${duration(p.sync.sum_ms * 1000)} in all` :
+		NONE],
 		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
 		["Unusual", p.anomalies ? unusual(p).join(", ") || "nothing" : "not known yet"],
 	];
 }
 
-const causes = {cpu: "runs", gpu: "is in a call that waits for the GPU", data: "waits for a batch", dist: "waits for other ranks",
+const causes = {cpu: "runs", gpu: "is in a call that waits for the GPU", data: "waits for a batch",
+	dist: "waits for other ranks",
 	io: "is blocked on a file", runqueue: "finds no free CPU", other: "sleeps for another reason"};
 
 // One bar of all the causes, a legend, and the sentence that says it.
@@ -153,7 +156,8 @@ function detail(p) {
 	box.colSpan = CELLS;
 	node.id = `detail-${p.pid}`;
 	inside(node, inside(box, inside(make("div", "plots"), ...plots.map(([, plot]) => plot.node)), first.node,
-		inside(make("div", "parts"), ...beside.map((part) => part.node)), inside(make("div", "wide"), ...wide.map((part) => part.node))));
+		inside(make("div", "parts"), ...beside.map((part) => part.node)),
+		inside(make("div", "wide"), ...wide.map((part) => part.node))));
 	return {node, update(process, fresh) {
 		if (fresh)
 			for (const [id, plot] of plots)

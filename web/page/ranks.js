@@ -5,7 +5,9 @@ import {bytes, count, duration, inside, make, mark, NONE, percent, Rows, say, sh
 const STATES = ["gpu", "dist", "data", "io", "cpu", "runqueue", "other"];
 const HELD = ["hang", "unsure", "halted"]; // what its waits are where they are not what they look like
 const BARS = [...HELD, ...STATES];
-const WORDS = {hang: "waits for a rank that does not come", unsure: "waits with all others, for the GPU or another node", halted: "cannot go on", gpu: "waits for the GPU", dist: "waits for other ranks", data: "waits for data", io: "blocked on files", cpu: "runs",
+const WORDS = {hang: "waits for a rank that does not come",
+	unsure: "waits with all others, for the GPU or another node", halted: "cannot go on", gpu: "waits for the GPU",
+	dist: "waits for other ranks", data: "waits for data", io: "blocked on files", cpu: "runs",
 	runqueue: "finds no free CPU", other: "sleeps"};
 const STOPPED = {signal: "is stopped by a signal or a debugger", frozen: "is in a frozen control group",
 	uninterruptible: "is in uninterruptible sleep (state D)"};
@@ -35,8 +37,8 @@ function farthest(all, p) {
 	return Math.abs(worst.here - worst.others) > FAR ? worst : null;
 }
 
-// Why a process stands out, by PID: the others wait for it, it comes late, or its time is spent otherwise than theirs. Of two,
-// neither is the odd one, and where half of them are far from the others there are two kinds and no odd one.
+// Why a process stands out, by PID: the others wait for it, it comes late, or its time is spent otherwise than theirs.
+// Of two, neither is the odd one, and where half of them are far from the others there are two kinds and no odd one.
 function oddRanks(processes, w) {
 	const odd = new Map(), known = processes.filter((p) => p.stalls && !heldBy(p.stalls));
 	const far = known.length < 3 ? [] : known.map((p) => [p, farthest(known, p)]).filter(([, gap]) => gap);
@@ -53,12 +55,14 @@ function oddRanks(processes, w) {
 	return odd;
 }
 
-const commOf = (p) => (p.nccl && p.nccl.comms.length ? p.nccl.comms.reduce((a, b) => (b.nranks > a.nranks ? b : a)) : null);
+const commOf = (p) => (p.nccl && p.nccl.comms.length ? p.nccl.comms.reduce((a, b) => (b.nranks > a.nranks ? b : a)) :
+	null);
 const rankOf = (p) => (commOf(p) ? commOf(p).rank : Infinity);
 
 function line() {
 	const svg = document.createElementNS(SVG, "svg");
-	for (const [name, value] of Object.entries({class: "shares", viewBox: "0 0 100 1", preserveAspectRatio: "none", role: "img"}))
+	for (const [name, value] of Object.entries({class: "shares", viewBox: "0 0 100 1", preserveAspectRatio: "none",
+		role: "img"}))
 		svg.setAttribute(name, value);
 	const parts = BARS.map((state) => {
 		const part = document.createElementNS(SVG, "rect");
@@ -85,8 +89,10 @@ const memoryOf = (p) => (p.memory_complete === false ? null : p.gpus.reduce((n, 
 const figures = [
 	["Launches/s", (p) => count(p.launch.rate)],
 	["Memory", (p) => bytes(memoryOf(p))],
-	["Issued", (p, comm) => (comm && comm.issued !== undefined ? count(comm.issued) : NONE), "Collectives that it has issued, in its largest communicator"],
-	["Late", (p, comm) => (comm && comm.late_s !== undefined ? duration(comm.late_s * 1e6) : NONE), "How long after the first rank it issued them, in all"],
+	["Issued", (p, comm) => (comm && comm.issued !== undefined ? count(comm.issued) : NONE),
+	"Collectives that it has issued, in its largest communicator"],
+	["Late", (p, comm) => (comm && comm.late_s !== undefined ? duration(comm.late_s * 1e6) : NONE),
+	"How long after the first rank it issued them, in all"],
 ];
 
 function rankRow() {
@@ -109,11 +115,13 @@ function rankRow() {
 
 // The table of the ranks of one job.
 export function ranksOf() {
-	const node = make("div", "ranks"), table = make("table"), body = make("tbody"), head = make("tr"), more = make("button", "narrower");
+	const node = make("div", "ranks"), table = make("table"), body = make("tbody"), head = make("tr"),
+		more = make("button", "narrower");
 	const legend = make("p", "keys"), rows = new Rows(body, rankRow);
 	let all = false, last = null;
 	const title = make("th", "", "Rank"), bar = make("th", "", "Where its time goes");
-	inside(head, title, bar, ...figures.map(([name, , hint]) => Object.assign(make("th", "number", name), {title: hint || ""})));
+	inside(head, title, bar, ...figures.map(([name, , hint]) =>
+		Object.assign(make("th", "number", name), {title: hint || ""})));
 	const keys = BARS.map((state) => inside(make("span"), make("i", state), WORDS[state]));
 	legend.append(...keys);
 	more.type = "button";
@@ -124,12 +132,14 @@ export function ranksOf() {
 	const fill = (processes, w) => {
 		last = [processes, w];
 		const odd = oddRanks(processes, w);
-		const items = [...processes].sort((a, b) => (rankOf(a) === rankOf(b) ? a.pid - b.pid : rankOf(a) - rankOf(b))).map((p) =>
+		const items = [...processes].sort((a, b) =>
+			(rankOf(a) === rankOf(b) ? a.pid - b.pid : rankOf(a) - rankOf(b))).map((p) =>
 			({key: String(p.pid), p, odd: odd.get(p.pid)}));
 		if (w.missing_pid && !processes.some((p) => p.pid === w.missing_pid))
 			items.unshift({key: String(w.missing_pid), odd: odd.get(w.missing_pid),
 				gone: `${w.missing_rank === null ? "" : `Rank ${w.missing_rank} · `}${w.missing_pid}`});
-		BARS.forEach((state, i) => show(keys[i], !HELD.includes(state) || processes.some((p) => p.stalls && heldBy(p.stalls) === state)));
+		BARS.forEach((state, i) =>
+			show(keys[i], !HELD.includes(state) || processes.some((p) => p.stalls && heldBy(p.stalls) === state)));
 		const seen = items.filter((item, i) => all || i < SHOWN || item.odd);
 		rows.show(seen, (item) => item.key);
 		show(node, items.length > 0);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-// ras.js: what NCCL's RAS service says of a job's ranks on other nodes. The snapshot has the sentence; the ranks that stand out are
-// asked for when they are opened, and again when the sentence changes.
+// ras.js: what NCCL's RAS service says of a job's ranks on other nodes. The snapshot has the sentence; the ranks that
+// stand out are asked for when they are opened, and again when the sentence changes.
 import {count, inside, make, NONE, say, show} from "./shared.js";
 import {ask} from "./main.js";
 
-const RAS_STATES = {dead: "cannot be reached", silent: "does not answer", behind: "has issued fewer collectives", left: "has left the communicator"};
+const RAS_STATES = {dead: "cannot be reached", silent: "does not answer", behind: "has issued fewer collectives",
+	left: "has left the communicator"};
 const RAS_COLUMNS = [
 	["Rank", (r) => (r.rank === null ? NONE : String(r.rank))],
 	["Host", (r) => r.host || NONE],
@@ -19,8 +20,10 @@ const rasRow = (r) => inside(make("tr"), ...RAS_COLUMNS.map(([, text]) => make("
 function commTable(c) {
 	const head = inside(make("tr"), ...RAS_COLUMNS.map(([name]) => make("th", "", name)));
 	const more = c.odd > c.ranks.length ? `, of which the first ${c.ranks.length} are shown` : "";
-	const name = `Of ${count(c.size)} ranks ${count(c.heard)} have said what they issued; ${count(c.odd)} stand out${more}`;
-	return inside(make("table"), make("caption", "", name), inside(make("thead"), head), inside(make("tbody"), ...c.ranks.map(rasRow)));
+	const name = `Of ${count(c.size)} ranks ${count(c.heard)} have said what they issued; ${count(
+		c.odd)} stand out${more}`;
+	return inside(make("table"), make("caption", "", name), inside(make("thead"), head),
+		inside(make("tbody"), ...c.ranks.map(rasRow)));
 }
 
 async function communicators(job) {
@@ -30,7 +33,8 @@ async function communicators(job) {
 }
 
 export function otherNodes(job) {
-	const node = make("details", "other-nodes"), head = make("summary"), text = make("span"), body = make("div", "scroll"), from = make("p", "muted");
+	const node = make("details", "other-nodes"), head = make("summary"), text = make("span"),
+		body = make("div", "scroll"), from = make("p", "muted");
 	let said = "", filled = "";
 	body.tabIndex = 0;
 	body.setAttribute("role", "group");
@@ -42,7 +46,8 @@ export function otherNodes(job) {
 		filled = said;
 		try {
 			const list = await communicators(job);
-			body.replaceChildren(...(list.length ? list.map(commTable) : [make("p", "muted", "No rank of this job stands out in its answer.")]));
+			body.replaceChildren(...(list.length ? list.map(commTable) :
+				[make("p", "muted", "No rank of this job stands out in its answer.")]));
 		} catch {
 			filled = "";
 		}
@@ -54,7 +59,8 @@ export function otherNodes(job) {
 			return;
 		said = JSON.stringify(ras);
 		say(text, ras.outcome === "answered" ? `NCCL's RAS service says: ${ras.says}` : ras.says);
-		say(from, `Asked once for each episode${ras.address ? `, at ${ras.address}` : ""}: ${ras.outcome.replaceAll("_", " ")}, ${count(ras.bytes)} bytes`);
+		say(from, `Asked once for each episode${ras.address ? `, at ${ras.address}` :
+			""}: ${ras.outcome.replaceAll("_", " ")}, ${count(ras.bytes)} bytes`);
 		load();
 	}};
 }

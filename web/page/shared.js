@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// shared.js: what all panels use: figures for people, nodes of the document, tables whose rows stay. What comes from the
-// daemon holds names that users chose: it gets into the page as text only, never as markup.
+// shared.js: what all panels use: figures for people, nodes of the document, tables whose rows stay. What comes from
+// the daemon holds names that users chose: it gets into the page as text only, never as markup.
 
 export const POINTS = 180; // of a chart; the daemon keeps as many
 export const STEP_MS = 5000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// timeline.js: what the time of a job went to over the last 15 minutes, as stacked bands; from /why once, then a step from
-// each snapshot that has a new one.
+// timeline.js: what the time of a job went to over the last 15 minutes, as stacked bands; from /why once, then a step
+// from each snapshot that has a new one.
 import {clock, inside, make, mark, POINTS, say, show, STEP_MS, SVG} from "./shared.js";
 
 // Causes that a person would tell apart by colour, from the ground up.
@@ -18,7 +18,8 @@ const BANDS = [
 const NAMED = new Set(BANDS.flatMap(([, , causes]) => causes));
 
 export const labelMap = (labels) => new Map(labels.map((label) => [label.key, label.value]));
-export const labelText = (said) => [...said].filter(([, value]) => value !== "").map(([key, value]) => `${key}=${value}`).join(" ");
+export const labelText = (said) => [...said].filter(([, value]) => value !== "").map(([key, value]) =>
+	`${key}=${value}`).join(" ");
 const CHANGES = 256; // of what a job said of itself
 const MARKED = 12; // a label that changed more often says a number, not a phase
 
@@ -44,7 +45,8 @@ const saidBy = (changes, at_ms) => labelMap(changes.filter((c) => c.at_ms <= at_
 // A label that is not there any more has changed as well: to nothing.
 function rememberLabels(past, labels, now_ms) {
 	const before = labelMap(past.changes), after = labelMap(labels);
-	const gone = [...before.keys()].filter((key) => before.get(key) && !after.has(key)).map((key) => ({key, value: "", at_ms: now_ms}));
+	const gone = [...before.keys()].filter((key) => before.get(key) && !after.has(key)).map((key) =>
+		({key, value: "", at_ms: now_ms}));
 	const more = [...labels.filter((label) => before.get(label.key) !== label.value), ...gone];
 	if (more.length)
 		past.changes = [...past.changes, ...more].slice(-CHANGES);
@@ -98,7 +100,8 @@ function words(step, at_ms, changes) {
 	const said = labelText(saidBy(changes, at_ms)), end = said && `; it said ${said}`;
 	if (!step)
 		return `${clock(at_ms)}: not known${end}`;
-	const list = Object.entries(step).sort((a, b) => b[1] - a[1]).map(([cause, v]) => `${cause.replaceAll("_", " ")} ${v} %`);
+	const list = Object.entries(step).sort((a, b) => b[1] - a[1]).map(([cause, v]) =>
+		`${cause.replaceAll("_", " ")} ${v} %`);
 	return `${clock(at_ms)}: ${list.join(", ") || "nothing lost"}${end}`;
 }
 
@@ -114,20 +117,24 @@ function minutes(points) {
 	const per = 60000 / STEP_MS;
 	return Array.from({length: POINTS / per}, (_, m) => {
 		const known = points.slice(POINTS - (m + 1) * per, POINTS - m * per).filter(Boolean);
-		return known.length ? BANDS.map((band, i) => Math.round(known.reduce((n, bands) => n + bands[i], 0) / known.length)) : null;
+		return known.length ? BANDS.map((band, i) =>
+			Math.round(known.reduce((n, bands) => n + bands[i], 0) / known.length)) : null;
 	});
 }
 
 function numbersTable() {
-	const node = make("details"), table = make("table"), head = make("tr"), body = make("tbody"), box = make("div", "scroll");
+	const node = make("details"), table = make("table"), head = make("tr"), body = make("tbody"),
+		box = make("div", "scroll");
 	box.tabIndex = 0;
 	mark(box, "role", "group");
 	mark(box, "aria-label", "The last 15 minutes, minute by minute");
 	inside(head, make("th", "", "Minutes ago"), ...BANDS.map(([, name]) => make("th", "number", name)));
-	inside(node, make("summary", "", "The same as a table"), inside(box, inside(table, inside(make("thead"), head), body)));
+	inside(node, make("summary", "", "The same as a table"),
+		inside(box, inside(table, inside(make("thead"), head), body)));
 	return {node, update(points) {
 		if (node.open)
-			body.replaceChildren(...minutes(points).map((bands, m) => inside(make("tr"), Object.assign(make("th", "", String(m)), {scope: "row"}),
+			body.replaceChildren(...minutes(points).map((bands, m) =>
+			inside(make("tr"), Object.assign(make("th", "", String(m)), {scope: "row"}),
 				...BANDS.map((_, i) => make("td", "number", bands ? `${bands[i]} %` : "not known")))));
 	}};
 }
@@ -142,18 +149,21 @@ function picture() {
 	for (const [name, value] of Object.entries({class: "bands", viewBox: `0 0 ${POINTS} 100`, preserveAspectRatio: "none",
 		"aria-hidden": "true"}))
 		svg.setAttribute(name, value);
-	const known = add("path", "known"), paths = BANDS.map(([id]) => add("path", id)), said = add("path", "said"), cursor = add("path", "cursor");
+	const known = add("path", "known"), paths = BANDS.map(([id]) => add("path", id)), said = add("path", "said"),
+		cursor = add("path", "cursor");
 	return {node: svg, known, paths, said, cursor};
 }
 
 export function timelineOf(job) {
-	const node = make("div", "timeline"), frame = make("div", "frame"), read = make("p", "read"), axis = make("p", "axis-line");
+	const node = make("div", "timeline"), frame = make("div", "frame"), read = make("p", "read"),
+		axis = make("p", "axis-line");
 	const {node: svg, known, paths, said, cursor} = picture(), legend = make("p", "keys"), numbers = numbersTable();
 	let list = [], points = [], changes = [], at = null, end_ms = 0;
 	const keys = BANDS.map(([id, name]) => inside(make("span"), make("i", id), name));
 	legend.append(...keys, inside(make("span"), make("i", "gap"), "not known"));
 	inside(axis, make("span", "", "15 min ago"), make("span", "", "10"), make("span", "", "5"), make("span", "", "now"));
-	for (const [name, value] of Object.entries({tabindex: "0", role: "slider", "aria-valuemin": "1", "aria-valuemax": String(POINTS),
+	for (const [name, value] of Object.entries({tabindex: "0", role: "slider", "aria-valuemin": "1",
+		"aria-valuemax": String(POINTS),
 		"aria-label": "The last 15 minutes in steps of 5 seconds"}))
 		frame.setAttribute(name, value);
 	inside(node, inside(frame, svg), axis, read, legend, numbers.node);
@@ -177,7 +187,8 @@ export function timelineOf(job) {
 	frame.addEventListener("blur", () => choose(null));
 	frame.addEventListener("keydown", (e) => {
 		const here = at === null ? POINTS - 1 : at;
-		const to = {ArrowLeft: here - 1, ArrowRight: here + 1, PageUp: here - 12, PageDown: here + 12, Home: 0, End: POINTS - 1,
+		const to = {ArrowLeft: here - 1, ArrowRight: here + 1, PageUp: here - 12, PageDown: here + 12, Home: 0,
+			End: POINTS - 1,
 			ArrowDown: here - 1, ArrowUp: here + 1}[e.key];
 		if (to === undefined)
 			return;

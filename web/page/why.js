@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// why.js: a card for each job that runs here: its state, what its time was lost to over the last minute and what to do about
-// it, the last 15 minutes, and its ranks beside each other. The worst are open, the others are a line each.
+// why.js: a card for each job that runs here: its state, what its time was lost to over the last minute and what to do
+// about it, the last 15 minutes, and its ranks beside each other. The worst are open, the others are a line each.
 import {$, inside, make, mark, Order, Rows, say, show, span} from "./shared.js";
 import {ranksOf} from "./ranks.js";
 import {otherNodes} from "./ras.js";
@@ -32,7 +32,8 @@ const stateText = (w) => (states.find(([name]) => name === w.state) || ["", () =
 const of = (s, w) => s.processes.filter((p) => (w.job_id === null ? !p.job_id : p.job_id === w.job_id));
 
 // Where on this page the figures of a metric are.
-const places = [[/^zernel_(io|mount)_/, "io"], [/^zernel_job_/, "jobs"], [/^zernel_(tcp|sched|runqueue|syscall|gpu_ioctl)/, "signals"],
+const places = [[/^zernel_(io|mount)_/, "io"], [/^zernel_job_/, "jobs"],
+	[/^zernel_(tcp|sched|runqueue|syscall|gpu_ioctl)/, "signals"],
 	[/^zernel_(lost|probe)/, "lost"], [/^zernel_gpu_/, "gpus"]];
 
 function lead(metric, job) {
@@ -48,7 +49,8 @@ function lead(metric, job) {
 }
 
 function causeRow(job) {
-	const node = make("li"), share = make("span", "share"), what = make("span"), next = make("p"), metric = make("button", "narrower");
+	const node = make("li"), share = make("span", "share"), what = make("span"), next = make("p"),
+		metric = make("button", "narrower");
 	metric.type = "button";
 	metric.addEventListener("click", () => lead(metric.textContent, job));
 	inside(node, share, inside(make("div"), inside(make("p", "what"), what), next, inside(make("p", "muted"), metric)));
@@ -65,9 +67,11 @@ function causeRow(job) {
 }
 
 const shownWhy = new Rows($("why").querySelector("ul"), (first) => {
-	const node = make("li"), card = make("details"), head = make("summary"), name = make("h3"), state = make("span", "job-state");
+	const node = make("li"), card = make("details"), head = make("summary"), name = make("h3"),
+		state = make("span", "job-state");
 	const brief = make("span", "brief"), said = make("p", "said"), none = make("p", "muted"), list = make("ol");
-	const causes = new Rows(list, () => causeRow(first.job_id)), bands = timelineOf(String(first.job_id)), ranks = ranksOf(), nodes = otherNodes(first.job_id);
+	const causes = new Rows(list, () => causeRow(first.job_id)), bands = timelineOf(String(first.job_id)),
+		ranks = ranksOf(), nodes = otherNodes(first.job_id);
 	let shown = first;
 	inside(head, name, state, brief);
 	inside(node, inside(card, head, said, none, list, nodes.node, bands.node, ranks.node));

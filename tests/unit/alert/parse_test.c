@@ -604,7 +604,7 @@ T(filling_in)
 		char to[256];
 		struct zn_out o = {.at = to, .cap = sizeof(to)};
 
-		zn_rules_fill(&o, text(rows[i].text), rows[i].value, label_of, NULL);
+		zn_fill_text(&o, text(rows[i].text), rows[i].value, label_of, NULL);
 		CHECK_MEM(to, o.len, rows[i].want, strlen(rows[i].want));
 	}
 }

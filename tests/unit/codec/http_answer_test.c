@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * http_answer_test.c: heads of answers (http.c): status, reasons, dates.
+ * http_answer_test.c: heads of answers (http_answer.c): status, reasons, dates.
  */
 #include <time.h>
 

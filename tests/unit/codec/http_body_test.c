@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * http_body_test.c: bodies of requests (http.c), of a length and in chunks, cut at every byte; requests in a row.
+ * http_body_test.c: bodies of requests (http_body.c), of a length and in chunks, cut at every byte; requests in a row.
  */
 #include "http.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * http_value_test.c: what is taken from a head (http.c): paths, queries, entity tags, tokens.
+ * http_value_test.c: what is taken from a head (http_value.c): paths, queries, entity tags; tokens (http.c).
  */
 #include <errno.h>
 

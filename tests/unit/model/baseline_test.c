@@ -140,7 +140,8 @@ static double missing(struct series *s, double p, double q)
 	return uniform() < q ? NAN : v;
 }
 
-/* ---- The rule: pending above the limit until it is down to half of it, firing 30 s later if it is above still. ---- */
+/* ---- The rule: pending above the limit until it is down to half of it, firing 30 s later if it is above still. ----
+ *  */
 
 struct rule {
 	int sign;

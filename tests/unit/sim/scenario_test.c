@@ -5,16 +5,19 @@
  * what `zernel why` says there. All is as in the daemon, from the simulator's counters over the metrics to the rules,
  * but the clock, which is that of the simulation. With "day" as an argument: a day of pauses that are no fault.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "zernel.h"
 #include "t.h"
 #include "no_cgroups.h"
 #include "no_libraries.h"
 
-#define HEALTHY_S 1300 /* as long as gpu_idle looks back and waits, and more */
-#define CYCLES    2    /* by then a scenario's alerts are resolved */
-#define DAY_S     86400
+#define HEALTHY_S  1300   /* as long as gpu_idle looks back and waits, and more */
+#define CYCLES     2      /* by then a scenario's alerts are resolved */
+#define GROWTH_MAX 524288 /* bytes */
+#define DAY_S      86400
 
 #define ALSO_DRIVER (1ull << ZN_SCENARIO_DRIVER)
 #define ALSO_WAITS  (1ull << ZN_SCENARIO_HANG | ALSO_DRIVER | 1ull << ZN_SCENARIO_PAUSES) /* for a rank, for long */
@@ -446,15 +449,32 @@ T(nothing_fires_on_a_healthy_node)
 	stop();
 }
 
+static uint64_t resident_bytes(void)
+{
+	unsigned long all, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	if (f && fscanf(f, "%lu %lu", &all, &resident) != 2)
+		resident = 0;
+	if (f)
+		fclose(f);
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Checkpoints of 25 s and evaluations of one rank, compiles of 90 s, jobs that end and begin: none is a hang, or stands
- * still. */
+ * still; and what is held after the first quarter is what is held in the end. */
 T(a_day_without_a_fault)
 {
-	uint64_t longest_ns = 0;
+	uint64_t longest_ns = 0, early_bytes;
 
 	start(ZN_SCENARIO_PAUSES);
+	while (second < DAY_S / 4)
+		one_second();
+	early_bytes = resident_bytes();
+	CHECK(early_bytes > 0);
 	while (second < DAY_S)
 		one_second();
+	CHECK(resident_bytes() < early_bytes + GROWTH_MAX);
 	for (size_t i = 0; i < ZN_LEN(rows); i++)
 		if (strcmp(rows[i].alert, "nccl_straggler"))
 			CHECK_EQ(seen[i].fired, 0);

@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""columns.py: prints each line of more than 120 columns. A line may be longer where it is data: with a text in quotes
+of 40 characters or more, a pattern or a list within a longer text, or a row of a table of macros."""
+import re
+import subprocess
+import sys
+
+MAX = 120
+LONG_TEXT = re.compile(r"""(["'`/])(?:(?!\\1)[^\\]|\\.){40,}?\1""")
+MACRO_ROW = re.compile(r"\s*(X|CALL|VIA)\(|#define ")
+# Still to be wrapped.
+LATER = re.compile(r"bpf/(embed|slim)\.sh|bpf/(requests|stacks)\.bpf\.c|bpf/zernel\.bpf\.h|src/probe/walker\.c"
+                   r"|src/codec/dcgm\.c|src/model/hardware\.c|tests/bench/.*|tests/job_cli_test\.py|tests/e2e/harness\.py")
+
+
+def is_data(name, line):
+    if LONG_TEXT.search(line) or MACRO_ROW.match(line):
+        return True
+    if name.endswith(".md"):
+        return line.startswith("|")
+    return name.endswith(".sh") and not line.lstrip().startswith("#")
+
+
+def main():
+    names = subprocess.run(["git", "ls-files", "*.c", "*.h", "*.py", "*.js", "*.mjs", "*.sh", "README.md",
+                            "docs/DESIGN.md"], check=True, capture_output=True, text=True).stdout.split()
+    broken = 0
+    for name in names:
+        if LATER.fullmatch(name):
+            continue
+        with open(name, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                line = re.sub(r"\s*\\?\n$", "", line)
+                if len(line) > MAX and not is_data(name, line):
+                    print(f"{name}:{number}: {len(line)} columns")
+                    broken += 1
+    sys.exit(broken > 0)
+
+
+main()

@@ -85,16 +85,42 @@ static struct zn_reading *take_gpu(struct zn_nvml_said *s, struct zn_str line)
 	return &s->reading[s->count++];
 }
 
+/* The same process of the same GPU; s->processes: it was not there yet. */
+static uint32_t process_of(const struct zn_nvml_said *s, uint32_t pid, uint32_t gpu)
+{
+	uint32_t i = 0;
+
+	while (i < s->processes && (s->process[i].pid != pid || s->process[i].gpu != gpu))
+		i++;
+	return i;
+}
+
+/* One that uses several instances of a GPU has a line for each. */
 static void take_process(struct zn_nvml_said *s, struct zn_str line)
 {
-	uint32_t pid;
+	uint32_t pid, i;
 	uint64_t bytes;
 
-	if (s->processes == ZN_NVML_PROCESSES || !next_small(&line, &pid) || !pid || !next_number(&line, &bytes))
+	if (!next_small(&line, &pid) || !pid || !next_number(&line, &bytes))
 		return;
-	s->process[s->processes].pid = pid;
-	s->process[s->processes].gpu = s->count - 1;
-	s->process[s->processes++].bytes = bytes;
+	i = process_of(s, pid, s->count - 1);
+	if (i == ZN_NVML_PROCESSES)
+		return;
+	if (i == s->processes) {
+		s->process[s->processes].pid = pid;
+		s->process[s->processes].gpu = s->count - 1;
+		s->process[s->processes++].bytes = 0;
+	}
+	if (s->process[i].bytes + bytes < VALUE_MAX)
+		s->process[i].bytes += bytes;
+}
+
+static bool is_instance_told(const struct zn_nvml_said *s, uint32_t before)
+{
+	for (uint32_t i = 0; i < before; i++)
+		if (!strcmp(s->instance[i].uuid, s->instance[before].uuid))
+			return true;
+	return false;
 }
 
 static void take_instance(struct zn_nvml_said *s, struct zn_str line)
@@ -105,7 +131,7 @@ static void take_instance(struct zn_nvml_said *s, struct zn_str line)
 	if (i == ZN_NVML_INSTANCES || !next_small(&line, &s->instance[i].gpu_instance) ||
 		!next_small(&line, &s->instance[i].compute_instance) ||
 		!next_number(&line, &s->instance[i].used_bytes) || !next_number(&line, &s->instance[i].total_bytes) ||
-		!next_word(&line, &uuid) || !zn_dcgm_uuid(s->instance[i].uuid, uuid))
+		!next_word(&line, &uuid) || !zn_dcgm_uuid(s->instance[i].uuid, uuid) || is_instance_told(s, i))
 		return;
 	copy_text(s->instance[i].model, sizeof(s->instance[i].model), zn_str_trim(line, " "));
 	s->instance[i].gpu = s->count - 1;
@@ -181,6 +207,7 @@ bool zn_nvml_read(struct zn_nvml_said *to, struct zn_str text, uint64_t now_ms)
 
 #define END_TEXT(text) ((text)[sizeof(text) - 1] = 0)
 
+/* No two things have the same name: they would be the same series. */
 void zn_nvml_check(struct zn_nvml_said *s)
 {
 	s->count = s->count < ZN_GPUS_MAX ? s->count : ZN_GPUS_MAX;
@@ -192,11 +219,11 @@ void zn_nvml_check(struct zn_nvml_said *s)
 		s->reading[i].known &= (1ULL << ZN_FIGURE_LINK_SPEED) - 1;
 	}
 	for (uint32_t i = 0; i < s->processes; i++)
-		if (s->process[i].gpu >= s->count)
+		if (s->process[i].gpu >= s->count || process_of(s, s->process[i].pid, s->process[i].gpu) != i)
 			s->process[i].pid = 0;
 	for (uint32_t i = 0; i < s->instances; i++) {
 		END_TEXT(s->instance[i].uuid), END_TEXT(s->instance[i].model);
-		if (s->instance[i].gpu >= s->count)
+		if (s->instance[i].gpu >= s->count || is_instance_told(s, i))
 			s->instance[i].uuid[0] = 0;
 	}
 }

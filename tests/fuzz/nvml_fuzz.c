@@ -36,7 +36,8 @@ static void check_said(const struct zn_nvml_said *s, bool printable)
 		check(!(s->reading[i].known >> ZN_FIGURE_LINK_SPEED));
 	}
 	for (uint32_t i = 0; i < s->processes; i++)
-		check(!s->process[i].pid || s->process[i].gpu < s->count);
+		check(!s->process[i].pid ||
+			(s->process[i].gpu < s->count && process_of(s, s->process[i].pid, s->process[i].gpu) == i));
 	for (uint32_t i = 0; i < s->instances; i++) {
 		check(!s->instance[i].uuid[0] || s->instance[i].gpu < s->count);
 		check_text(s->instance[i].uuid, sizeof(s->instance[i].uuid), printable);

@@ -19,6 +19,9 @@ static const char message[] = "zernel-gpu 1 100000\n"
 			      "instance 7 0 1 10 MIG-11111111-3333 NVIDIA H100 MIG 1g.10gb\n"
 			      "process 4711 3221225472\n"
 			      "process 0 3\n"
+			      "process 4711 5\n"
+			      "process 4711 4611686018427387903\n"
+			      "instance 8 0 1 10 MIG-11111111-3333 again\n"
 			      "gpu 0000:1b:00.0 GPU-99999999-9999 twice\n"
 			      "utilization 1\n"
 			      "process 5 6\n"
@@ -58,6 +61,7 @@ T(a_whole_message)
 	CHECK_EQ(said.processes, 1);
 	CHECK_EQ(said.process[0].pid, 4711);
 	CHECK_EQ(said.process[0].gpu, 0);
+	CHECK_EQ(said.process[0].bytes, 3221225472 + 5);
 	CHECK_EQ(said.instances, 1);
 	CHECK_EQ(said.instance[0].gpu_instance, 7);
 	CHECK_STR(said.instance[0].uuid, "MIG-11111111-3333");
@@ -116,8 +120,8 @@ T(there_is_room_for_so_many)
 		snprintf(line, sizeof(line), "gpu %04x:00:00.0 GPU-%08x x\n", i, i);
 		zn_out_text(&o, line);
 		for (unsigned k = 0; k < 10; k++) {
-			snprintf(
-				line, sizeof(line), "process %u 1\ninstance 1 %u 1 1 MIG-%08x\n", i * 10 + k + 1, k, k);
+			snprintf(line, sizeof(line), "process %u 1\ninstance 1 %u 1 1 MIG-%08x\n", i * 10 + k + 1, k,
+				i * 10 + k);
 			zn_out_text(&o, line);
 		}
 	}
@@ -138,6 +142,13 @@ T(shared_memory_is_made_fit)
 	CHECK_EQ(strlen(said.model[ZN_GPUS_MAX - 1]), sizeof(said.model[0]) - 1);
 	CHECK_EQ(said.process[0].pid, 0);
 	CHECK_STR(said.instance[0].uuid, "");
+	said = (struct zn_nvml_said){.count = 1, .processes = 2, .instances = 2};
+	said.process[0].pid = said.process[1].pid = 7;
+	strcpy(said.instance[0].uuid, "MIG-1");
+	strcpy(said.instance[1].uuid, "MIG-1");
+	zn_nvml_check(&said);
+	CHECK(said.process[0].pid == 7 && !said.process[1].pid);
+	CHECK(said.instance[0].uuid[0] && !said.instance[1].uuid[0]);
 }
 
 int main(void)

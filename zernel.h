@@ -10,20 +10,20 @@
  *            ras dcgm figures nvml
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity stopped
  *            checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
- *            hardware
+ *            ports hardware
  *   alert    parse lexer expr fill eval alert findings why
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs companion gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena arena_job arena_quota
  *            arena_request ends probe shadow mappers system file_budget change mapped judge libraries scan
  *            mappings places members services holders find python naming clock walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup usage
- *            energy ghosts annotations annotator
+ *            energy fabric ghosts annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
- *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware metrics_io
- *            metrics_request metrics_self metrics metrics_text metrics_protobuf otlp samples export snapshot
+ *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware ports
+ *            metrics_io metrics_request metrics_self metrics metrics_text metrics_protobuf otlp samples export snapshot
  *            labels pprof speedscope lines why rates_json stalls_json baseline_json history_json io_json
  *            requests_json hardware_json date usage_json ghosts_json job_json report_gaps report flight
- *            report_text notify self
+ *            report_cells report_text report_line notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels
  *            watch_jobs watch_cells watch_views watch verbs
@@ -4550,6 +4550,66 @@ const char *zn_serving_work_key(enum zn_work work);
 bool zn_serving_measured(const struct zn_agg *a, enum zn_work work);
 int zn_serving_work_decimals(enum zn_work work);
 
+/* ---- model/ports.c (zn_ports_take zn_ports_at zn_port_): ports of InfiniBand and RoCE devices. ---- */
+
+/* Of which sum, the label, and the file below that of the port. */
+#define ZN_PORT_COUNTERS(X)                                                                                            \
+	X(SENT, BYTES, "sent", "counters/port_xmit_data")                                                              \
+	X(RECEIVED, BYTES, "received", "counters/port_rcv_data")                                                       \
+	X(PACKETS_SENT, PACKETS, "sent", "counters/port_xmit_packets")                                                 \
+	X(PACKETS_RECEIVED, PACKETS, "received", "counters/port_rcv_packets")                                          \
+	X(SYMBOL, ERRORS, "symbol", "counters/symbol_error")                                                           \
+	X(RECOVERY, ERRORS, "link_recovery", "counters/link_error_recovery")                                           \
+	X(DOWNED, ERRORS, "link_downed", "counters/link_downed")                                                       \
+	X(RECEIVE, ERRORS, "receive", "counters/port_rcv_errors")                                                      \
+	X(DISCARD, ERRORS, "discard", "counters/port_xmit_discards")                                                   \
+	X(INTEGRITY, ERRORS, "link_integrity", "counters/local_link_integrity_errors")                                 \
+	X(OVERRUN, ERRORS, "buffer_overrun", "counters/excessive_buffer_overrun_errors")                               \
+	X(OUT_OF_SEQUENCE, ERRORS, "out_of_sequence", "hw_counters/out_of_sequence")                                   \
+	X(PACKET_SEQUENCE, ERRORS, "packet_sequence", "hw_counters/packet_seq_err")                                    \
+	X(ACK_TIMEOUT, ERRORS, "ack_timeout", "hw_counters/local_ack_timeout_err")                                     \
+	X(NOT_READY, ERRORS, "receiver_not_ready", "hw_counters/rnr_nak_retry_err")                                    \
+	X(OUT_OF_BUFFER, ERRORS, "out_of_buffer", "hw_counters/out_of_buffer")                                         \
+	X(DUPLICATE, ERRORS, "duplicate_request", "hw_counters/duplicate_request")                                     \
+	X(RETRY, ERRORS, "retry_exceeded", "hw_counters/retry_exceeded_err")                                           \
+	X(CNP_SENT, CONGESTION, "cnp_sent", "hw_counters/np_cnp_sent")                                                 \
+	X(CNP_HANDLED, CONGESTION, "cnp_handled", "hw_counters/rp_cnp_handled")                                        \
+	X(ECN, CONGESTION, "ecn_marked", "hw_counters/np_ecn_marked_roce_packets")
+enum zn_port_counter {
+#define X(e, group, label, file) ZN_PORT_COUNTER_##e,
+	ZN_PORT_COUNTERS(X)
+#undef X
+		ZN_PORT_COUNTER_COUNT
+};
+enum zn_port_group { ZN_PORT_BYTES, ZN_PORT_PACKETS, ZN_PORT_ERRORS, ZN_PORT_CONGESTION };
+const char *zn_port_label(enum zn_port_counter c);
+const char *zn_port_file(enum zn_port_counter c);
+enum zn_port_group zn_port_group(enum zn_port_counter c);
+
+#define ZN_PORTS_MAX 32
+struct zn_port_reading {
+	char device[24], link[16]; /* as in /sys; link: its kind */
+	uint32_t port, active;
+	uint64_t mbit;                         /* per second; 0: not said */
+	uint64_t known;                        /* bit 1 << enum zn_port_counter */
+	uint64_t value[ZN_PORT_COUNTER_COUNT]; /* as the kernel has it: data in words of four bytes */
+};
+struct zn_port {
+	struct zn_port_reading now;            /* with the last value of each counter */
+	uint64_t counted;                      /* a bit each: it was read */
+	uint64_t total[ZN_PORT_COUNTER_COUNT]; /* since then; bytes are bytes */
+	uint64_t round;
+};
+struct zn_ports {
+	uint64_t round;  /* how often they were looked at */
+	uint32_t count;  /* places in use */
+	uint32_t beyond; /* ports that there is no room for */
+	struct zn_port port[ZN_PORTS_MAX];
+	uint64_t sum[3]; /* over all: bytes sent, bytes received, errors */
+};
+void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond);
+const struct zn_port *zn_ports_at(const struct zn_ports *p, uint32_t i); /* NULL: it has gone */
+
 /* ---- model/hardware.c (zn_hardware_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever
  * tells it. ---- */
 
@@ -4601,6 +4661,7 @@ struct zn_hardware {
 	uint64_t nvml_taken, nvml_refused;                 /* messages, and who may not speak; both 0: nobody came */
 	uint64_t blocked_ns;                               /* for how long the kernel does not answer; 0: it does */
 	char blocked[64];                                  /* the file, when it does not */
+	struct zn_ports ports;
 };
 void zn_hardware_init(struct zn_hardware *h, const struct zn_gpus *gpus);
 /* Takes what a source says. False: it is of no GPU that is known, or there is no room; only SYS makes new ones
@@ -5314,6 +5375,9 @@ struct zn_sysfs_seen {
 	uint32_t pad;
 	struct zn_reading gpu[ZN_GPUS_MAX];
 	uint64_t energy_uj[ZN_ENERGY_COUNT], energy_known;
+	uint64_t ports_round; /* when ports were looked at; 0: never */
+	uint32_t port_count, ports_beyond;
+	struct zn_port_reading port[ZN_PORTS_MAX];
 };
 /* What is being read, since when (0: nothing), outside of what has a version. */
 struct zn_sysfs_at {
@@ -5388,7 +5452,7 @@ struct zn_gauge_shared;
 struct zn_gauge {
 	struct zn_worker worker;
 	const struct zn_gauge_shared *shared; /* NULL: there is none */
-	uint64_t round_ns;                    /* of the last round that was taken */
+	uint64_t round_ns, ports_round;       /* of the last round that was taken */
 	struct zn_sysfs_seen seen;
 	struct zn_companion_seen companion;
 	char told[128];   /* what zernel-gpu said that was logged last */
@@ -6481,7 +6545,8 @@ enum zn_verb {
 	X(BOOT, "boot", NULL)     /* of struct zn_moment, when it was said; both are in files alone */                 \
 	X(UPTIME, "uptime", NULL) /* likewise: it tells when, however the wall clock was set since */                  \
 	X(JSON, "json", NULL)     /* the answer is wanted as JSON */                                                   \
-	X(LINE, "line", NULL)     /* the report is wanted as one line */
+	X(LINE, "line", NULL)     /* the report is wanted as one line */                                               \
+	X(MAIL, "mail", NULL)     /* the report is wanted as a mail */
 enum zn_key {
 #define X(e, name, variable) ZN_KEY_##e,
 	ZN_KEYS(X)
@@ -6950,6 +7015,8 @@ void zn_use_init(
 	struct zn_job_uses *all, struct zn_jobs *jobs, void (*find)(const char *path, struct zn_cgroup_folders *to));
 void zn_use_tick(struct zn_job_uses *all, uint64_t now_ns); /* after zn_jobs_tick() */
 void zn_use_of(const struct zn_job_uses *all, const struct zn_job *job, struct zn_use *to);
+/* Of a step that runs: what its group, below the job's, says now, into the step. It reads two files. */
+void zn_use_step(const struct zn_job_uses *all, const struct zn_job *job, struct zn_step *step);
 uint32_t zn_use_cpus(const char *list);
 uint32_t zn_use_told_cpus(const char *told);
 
@@ -7002,6 +7069,25 @@ struct zn_energy_since {
 	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_uj[ZN_GPUS_MAX];
 };
 #endif
+
+/* ---- job/fabric.c (zn_fabric_): what the ports of InfiniBand and RoCE carried for jobs. ---- */
+
+#define ZN_FABRIC_SUMS 3 /* as struct zn_ports has them */
+struct zn_job_fabric {
+	uint32_t serial; /* of the job that this is of */
+	bool known;
+	uint64_t sum[ZN_FABRIC_SUMS];
+};
+struct zn_fabric {
+	const struct zn_ports *ports;
+	const struct zn_jobs *jobs;
+	uint64_t round, last_ns, last[ZN_FABRIC_SUMS];
+	struct zn_job_fabric job[ZN_JOBS_MAX];
+};
+void zn_fabric_init(struct zn_fabric *f, const struct zn_ports *ports, const struct zn_jobs *jobs);
+void zn_fabric_tick(struct zn_fabric *f, uint64_t now_ns); /* after zn_ports_take() */
+/* NULL: nothing is known of it, as it was never alone; f may be NULL. */
+const struct zn_job_fabric *zn_fabric_of(const struct zn_fabric *f, const struct zn_job *job);
 
 /* ---- job/ghosts.c (zn_ghost): processes that hold a GPU which is not theirs. ---- */
 
@@ -7442,6 +7528,20 @@ zn_metric_rows zn_metrics_hardware_figures, zn_metrics_hardware_link, zn_metrics
 	zn_metrics_hardware_processes, zn_metrics_hardware_instances, zn_metrics_hardware_messages;
 #endif
 
+/* ---- output/ports.c (zn_ports_counters zn_ports_active zn_ports_rate zn_ports_job_ zn_ports_json_): ports, for all forms. ---- */
+
+#ifdef ZN_IN_output
+struct zn_metric_ports {
+	enum zn_port_group group;
+	const char *label;
+};
+/* The arg of counters is a struct zn_metric_ports. */
+zn_metric_rows zn_ports_counters, zn_ports_active, zn_ports_rate, zn_ports_job_bytes, zn_ports_job_errors;
+bool zn_ports_json_item(struct zn_json *j, const struct zn_hardware *h, uint32_t i); /* False: there are no more */
+void zn_ports_json_job(
+	struct zn_json *j, const struct zn_state *state, const struct zn_job *job); /* the key "fabric", or none */
+#endif
+
 /* ---- output/metrics_io.c (zn_metrics_io_): what metrics of file I/O yield. ---- */
 
 #ifdef ZN_IN_output
@@ -7767,12 +7867,49 @@ static inline uint32_t zn_flights_of(const struct zn_flights *t, struct zn_job_r
 }
 #endif
 
+/* ---- output/report_cells.c (zn_sheet_): figures of a report as short texts. ---- */
+
+#ifdef ZN_IN_output
+#define ZN_SHEET_SPAN_MAX 1e12 /* seconds; a span that is longer is no span */
+/* Of all GPUs: the one whose peak was highest, the share of their time that was used, and how many were not at all. */
+struct zn_gpu_sums {
+	struct zn_str highest; /* empty: there is none, or memory was not measured on one of them */
+	double busy_s, all_s;
+	unsigned count, unused;
+	bool hidden; /* the peak of one is not known */
+};
+struct zn_gpu_sums zn_sheet_gpus(struct zn_str list);
+double zn_sheet_number(struct zn_str json, const char *path);
+uint64_t zn_sheet_integer(struct zn_str json, const char *path);
+bool zn_sheet_true(struct zn_str json, const char *path);
+/* The sum of a list's or an object's numbers: of its items' member, or, without one, of its own values. */
+double zn_sheet_sum(struct zn_str list, const char *member);
+/* A cell's text; each returns to. The value is missing or null: "-". */
+char *zn_sheet_none(char to[ZN_UNITS_CELL]);
+char *zn_sheet_bytes(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_count(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_span_of(char to[ZN_UNITS_CELL], double s);
+char *zn_sheet_span(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_duration(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, double scale);
+char *zn_sheet_percent_of(char to[ZN_UNITS_CELL], double share);
+char *zn_sheet_percent(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_moment(char to[ZN_UNITS_CELL], struct zn_str json, const char *path);
+char *zn_sheet_share(char to[ZN_UNITS_CELL], struct zn_str json, const char *path, const char *blank);
+char *zn_sheet_energy(char to[ZN_UNITS_CELL], struct zn_str r, const char *path);
+#endif
+
 /* ---- output/report_text.c (zn_report_): a report as people read it. ---- */
 
-/* From such JSON, so that a file says the same as a running job: a page for people, and one line of up to 250
- * characters without quotes or an end of line, for AdminComment. All is printable ASCII. Nothing if it is no JSON. */
+/* From such JSON, so that a file says the same as a running job. All is printable ASCII. Nothing if it is no JSON. */
 void zn_report_page(struct zn_out *o, struct zn_str json);
-void zn_report_line(struct zn_out *o, struct zn_str json);
+
+/* ---- output/report_line.c (zn_line_): a report in a line, and as mail. ---- */
+
+/* Up to 250 characters without quotes or an end of line, for AdminComment; the efficiencies, GPUs and energy are in its
+ * first 200. */
+void zn_line_report(struct zn_out *o, struct zn_str json);
+/* The page with the headers of a mail, but for those that say to whom. */
+void zn_line_mail(struct zn_out *o, struct zn_str json);
 
 /* ---- output/notify.c (zn_notify_): what Alertmanagers and the webhook are told of alerts. ---- */
 
@@ -7849,6 +7986,7 @@ struct zn_state {
 	const struct zn_job_uses *uses;               /* NULL: none (tests) */
 	const struct zn_hardware *hardware;           /* NULL: none (tests) */
 	const struct zn_energies *energies;           /* NULL: none (tests) */
+	const struct zn_fabric *fabric;               /* NULL: none (tests) */
 	struct zn_writer *writer;                     /* NULL: none */
 	struct zn_sender *sender;                     /* NULL: none */
 	struct zn_notify *notify;                     /* NULL: none */
@@ -8671,6 +8809,7 @@ struct zn_daemon {
 	struct zn_job_uses uses;
 	struct zn_hardware hardware;
 	struct zn_energies energies;
+	struct zn_fabric fabric;
 	struct zn_gauge gauge;
 	struct zn_io_sums io_sums;
 	struct zn_xids xids;

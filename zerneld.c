@@ -482,6 +482,8 @@ static int jobs_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	d->state.uses = &d->uses;
 	zn_energies_init(&d->energies, &d->uses, &d->hardware, d->options.simulate ? NULL : "/proc");
 	d->state.energies = &d->energies;
+	zn_fabric_init(&d->fabric, &d->hardware.ports, &d->jobs);
+	d->state.fabric = &d->fabric;
 	if (d->options.simulate) {
 		zn_sim_jobs(&d->sim, &d->jobs);
 		d->sim.annotations = &d->annotations;

@@ -74,7 +74,7 @@ debian_package() {
 	make --no-print-directory install DESTDIR="$root" PREFIX=/usr > /dev/null
 	install -D -m 644 contrib/systemd/zerneld.service "$root/lib/systemd/system/zerneld.service"
 	install -m 644 contrib/deb/default "$root/etc/default/zerneld"
-	cp -r contrib/* docs/*.md docs/grafana-dashboard.json README.md CONTRIBUTING.md "$doc/"
+	cp -r contrib/* docs/*.md docs/grafana README.md CONTRIBUTING.md "$doc/"
 	rm -r "$doc/deb" "$doc/dist.sh" "$doc"/gpu/*.[ch]
 	# the package's scripts know its own path alone
 	sed -i '/\/usr\/local/d' "$doc"/slurm/{prolog.d,epilog.d}/*.sh "$doc/slurm/taskprolog.sh"

@@ -53,7 +53,7 @@ def archives():
     run("tar", "-xzf", tar, "-C", work)
     top, = glob.glob(f"{work}/zerneld-*")
     for name in ("zerneld", "zernel", "zernel-gpu", "README.md", "LICENSE", UNIT, GPU_UNIT, "contrib/gpu/README.md",
-                 "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana-dashboard.json",
+                 "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana/zernel-job.json",
                  "contrib/prometheus/prometheus.yml", "contrib/prometheus/slurm-file-sd.sh"):
         check(f"the archive has {name}", os.path.exists(f"{top}/{name}"))
     check("its program runs", run(f"{top}/zerneld", "--version").stdout.startswith("zerneld "))
@@ -91,10 +91,10 @@ def package_of(name, wanted, verb):
 def package():
     package_of("zerneld", ("/usr/sbin/zerneld", "/usr/bin/zernel", "/lib/systemd/system/zerneld.service",
                            "/usr/share/man/man8/zerneld.8.gz", "/etc/default/zerneld",
-                           "/usr/share/doc/zerneld/prometheus/zernel.rules.yml", "/usr/share/doc/zerneld/grafana-dashboard.json"),
-               "/usr/bin/zernel")
-    package_of("zernel-gpu", ("/usr/sbin/zernel-gpu", "/lib/systemd/system/zernel-gpu.service", "/usr/share/man/man8/zernel-gpu.8.gz",
-                              "/usr/share/doc/zernel-gpu/README.md"), "/usr/sbin/zernel-gpu")
+                           "/usr/share/doc/zerneld/prometheus/zernel.rules.yml",
+                           "/usr/share/doc/zerneld/grafana/zernel-job.json"), "/usr/bin/zernel")
+    package_of("zernel-gpu", ("/usr/sbin/zernel-gpu", "/lib/systemd/system/zernel-gpu.service",
+                              "/usr/share/man/man8/zernel-gpu.8.gz", "/usr/share/doc/zernel-gpu/README.md"), "/usr/sbin/zernel-gpu")
 
 
 def installed():

@@ -22,7 +22,7 @@
 	"       zernel job start|end --slurm                                    the same in a prolog or epilog\n"        \
 	"       zernel job list                                                 jobs of this node\n"                     \
 	"       zernel job show ID                                              one of them\n"                           \
-	"       zernel job report ID [--line]                                   what it did: its owner and root\n"       \
+	"       zernel job report ID [--line | --mail]                          what it did: its owner and root\n"       \
 	"       zernel job hang ID                                              what was known when it hung, likewise\n" \
 	"       each also: --id ID, --restart N, --json, --control PATH\n"
 #define EXIT_USAGE  2
@@ -80,6 +80,7 @@ static const struct argument {
 	{"--pid", ZN_KEY_PID, BIT(START), false},
 	{"--json", ZN_KEY_JSON, ABOUT_JOBS | BIT(LIST), true},
 	{"--line", ZN_KEY_LINE, BIT(REPORT), true},
+	{"--mail", ZN_KEY_MAIL, BIT(REPORT), true},
 };
 
 static bool fail_usage(const char *what, const char *argument)

@@ -472,7 +472,8 @@ static struct zn_job *begin_job(struct zn_jobs *j, const char *id, char why[ZN_T
 /* What is said of the job, and not of the message itself. */
 static bool is_about_job(enum zn_key k)
 {
-	return k != ZN_KEY_TIME && k != ZN_KEY_BOOT && k != ZN_KEY_UPTIME && k != ZN_KEY_JSON && k != ZN_KEY_LINE;
+	return k != ZN_KEY_TIME && k != ZN_KEY_BOOT && k != ZN_KEY_UPTIME && k != ZN_KEY_JSON && k != ZN_KEY_LINE &&
+		k != ZN_KEY_MAIL;
 }
 
 static void learn_keys(struct zn_job *job, const struct zn_message *m)

@@ -146,6 +146,7 @@ static const struct rule {
 	{ZN_KEY_PARENT, is_one, "1", 0, 0},
 	{ZN_KEY_JSON, is_one, "1", 0, 0},
 	{ZN_KEY_LINE, is_one, "1", 0, 0},
+	{ZN_KEY_MAIL, is_one, "1", 0, 0},
 };
 
 static const struct rule *rule_of(enum zn_key key)

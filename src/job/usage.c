@@ -382,3 +382,27 @@ void zn_use_of(const struct zn_job_uses *all, const struct zn_job *job, struct z
 	fill_cpu_ratio(to, u, job);
 	fill_memory(to, u, job, row);
 }
+
+/* Slurm calls its group so. The name may be cut, and the group have gone: nothing is known then. */
+void zn_use_step(const struct zn_job_uses *all, const struct zn_job *job, struct zn_step *step)
+{
+	const struct zn_job_use *u = &all->use[job->slot];
+	struct zn_cgroup_folders below = {0};
+	struct zn_job_use now = {.limit = 0};
+
+	if (u->serial != job->serial || step->end_ns || !zn_job_runs(job))
+		return;
+	for (enum zn_controller c = 0; c < ZN_CONTROLLERS; c++) {
+		const char *folder = all->folders[job->slot].at[c];
+
+		below.v2[c] = all->folders[job->slot].v2[c];
+		if (folder[0] &&
+			snprintf(below.at[c], sizeof(below.at[c]), "%s/step_%.16s", folder, step->name) >=
+				(int)sizeof(below.at[c]))
+			below.at[c][0] = 0;
+	}
+	read_cpu_time(&now, &below);
+	read_memory(&now, &below);
+	step->cpu_ns = larger_of(step->cpu_ns, now.cpu.ns);
+	step->mem_peak_bytes = larger_of(step->mem_peak_bytes, now.peak);
+}

@@ -104,6 +104,10 @@ static const struct zn_metric_rate launch_switches = {
 	offsetof(struct zn_rates, switches_per_launch), ZN_C_SWITCH_VOLUNTARY, ZN_C_SWITCH_INVOLUNTARY};
 static const struct zn_metric_rate migration_rate = {
 	offsetof(struct zn_rates, per_1000_s[ZN_RATED_MIGRATIONS]), ZN_C_MIGRATE_CPU, ZN_C_MIGRATE_CPU};
+static const struct zn_metric_ports port_bytes = {ZN_PORT_BYTES, "direction"},
+				    port_packets = {ZN_PORT_PACKETS, "direction"},
+				    port_errors = {ZN_PORT_ERRORS, "kind"},
+				    port_congestion = {ZN_PORT_CONGESTION, "kind"};
 static const struct zn_metric_durations gpu_ioctl = {ZN_H_IOCTL, ZN_H_IOCTL, NULL, true};
 static const struct zn_metric_durations runqueue = {ZN_H_RUNQUEUE, ZN_H_RUNQUEUE, NULL, true};
 static const struct zn_metric_durations tcp_send = {ZN_H_TCP_SEND, ZN_H_TCP_SEND, NULL, true};
@@ -263,6 +267,22 @@ static const struct zn_metric table[] = {
 		"For how long the kernel has not answered for a file below /sys (from 3 s on), or NVML has not answered zernel-gpu (file is nvml; from 5 s on). A driver hangs, and the state of GPUs is absent meanwhile."},
 	{"zernel_node_energy_joules_total", DETAIL_COUNTER, "part", zn_metrics_hardware_energy, NULL,
 		"Energy that the node's CPUs, their memory, or the node as a whole used since the daemon started, where a counter (RAPL, Cray) or a meter of power says so."},
+	{"zernel_ib_port_bytes_total", DETAIL_COUNTER, "device,port,direction", zn_ports_counters, &port_bytes,
+		"Bytes that a port of InfiniBand or RoCE carried, by its own counters, since the daemon started. Absent, as all of a port that the device does not count."},
+	{"zernel_ib_port_packets_total", DETAIL_COUNTER, "device,port,direction", zn_ports_counters, &port_packets,
+		"Packets that a port carried, likewise."},
+	{"zernel_ib_port_errors_total", DETAIL_COUNTER, "device,port,kind", zn_ports_counters, &port_errors,
+		"Errors of a port since the daemon started, by kind: docs/HARDWARE.md says what each means."},
+	{"zernel_ib_port_congestion_total", DETAIL_COUNTER, "device,port,kind", zn_ports_counters, &port_congestion,
+		"Notices of congestion that a port of RoCE sent or obeyed, and packets that a switch had marked, since the daemon started."},
+	{"zernel_ib_port_active", DETAIL_GAUGE, "device,port,link", zn_ports_active, NULL,
+		"1 if a port is active, 0 if it is not; link: InfiniBand or Ethernet."},
+	{"zernel_ib_port_rate_bytes", DETAIL_GAUGE, "device,port", zn_ports_rate, NULL,
+		"Bytes per second that the link of a port may carry each way, as it was negotiated."},
+	{"zernel_job_ib_bytes_total", DETAIL_COUNTER, "job_id,direction", zn_ports_job_bytes, NULL,
+		"Bytes that the node's ports of InfiniBand and RoCE carried while a job ran and no other one did, by looks ten seconds apart. Absent of a job that was never alone for so long."},
+	{"zernel_job_ib_errors_total", DETAIL_COUNTER, "job_id", zn_ports_job_errors, NULL,
+		"Errors of these ports meanwhile."},
 	{"zernel_gpu_alloc_calls_total", COUNTER, "pid,gpu_id,kind", zn_metrics_process_shares, &alloc_calls,
 		"Successful GPU memory allocations."},
 	{"zernel_gpu_alloc_bytes_total", COUNTER, "pid,gpu_id,kind", zn_metrics_process_shares, &alloc_bytes,

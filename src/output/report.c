@@ -328,18 +328,21 @@ static bool step_item(const void *report, struct zn_json *j, uint32_t i)
 {
 	const struct zn_report *r = report;
 	const struct zn_job_shared *row = zn_job_shared_of(r->state->jobs, r->job);
-	const struct zn_step *s = &row->step[i];
+	struct zn_step s;
 
 	if (i >= row->step_count || i >= ZN_STEPS_MAX)
 		return false;
+	s = row->step[i];
+	if (r->state->uses)
+		zn_use_step(r->state->uses, r->job, &s);
 	zn_json_open(j, '{');
 	zn_json_key(j, "name");
-	zn_json_bytes(j, s->name, strnlen(s->name, sizeof(s->name)));
-	key_time(j, "start", wall_ms(r->job, s->start_ns));
-	key_time(j, "end", s->end_ns ? wall_ms(r->job, s->end_ns) : 0);
-	zn_json_key_known(j, "memory_peak_bytes", s->mem_peak_bytes);
-	if (s->cpu_ns)
-		zn_json_key_scaled(j, "cpu_seconds", s->cpu_ns, NS);
+	zn_json_bytes(j, s.name, strnlen(s.name, sizeof(s.name)));
+	key_time(j, "start", wall_ms(r->job, s.start_ns));
+	key_time(j, "end", s.end_ns ? wall_ms(r->job, s.end_ns) : 0);
+	zn_json_key_known(j, "memory_peak_bytes", s.mem_peak_bytes);
+	if (s.cpu_ns)
+		zn_json_key_scaled(j, "cpu_seconds", s.cpu_ns, NS);
 	else
 		zn_json_key_null(j, "cpu_seconds");
 	zn_json_close(j, '}');

@@ -562,6 +562,11 @@ static bool why_item(const void *scope, struct zn_json *j, uint32_t i)
 	return zn_why_item(j, s->state, i, s->job, false);
 }
 
+static bool port_item(const void *scope, struct zn_json *j, uint32_t i)
+{
+	return zn_ports_json_item(j, ((const struct scope *)scope)->state->hardware, i);
+}
+
 /* The most important first, the largest last: where room is short, the last ones are cut. */
 static const struct {
 	enum zn_topic topic;
@@ -572,6 +577,7 @@ static const struct {
 	{ZN_TOPIC_ALERTS, "alerts", '[', alert_item},
 	{ZN_TOPIC_WHY, "why", '[', why_item},
 	{ZN_TOPIC_GPUS, "gpus", '[', gpu_item},
+	{ZN_TOPIC_GPUS, "ports", '[', port_item},
 	{ZN_TOPIC_LOST, "lost", '{', loss_item},
 	{ZN_TOPIC_PROBES, "probes", '[', probe_item},
 	{ZN_TOPIC_JOBS, "jobs", '[', job_item},

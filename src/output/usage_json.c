@@ -136,5 +136,6 @@ void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct z
 	put_pressure(j, &use);
 	if (state->energies)
 		put_energy(j, state, job);
+	zn_ports_json_job(j, state, job);
 	put_kills(j, state, job);
 }

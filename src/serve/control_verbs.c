@@ -243,7 +243,9 @@ static int send_report(struct zn_control_request *r, struct zn_out *o)
 	if (*value_of(r, ZN_KEY_JSON))
 		zn_out_bytes(o, json.at, json.len);
 	else if (*value_of(r, ZN_KEY_LINE))
-		zn_report_line(o, json);
+		zn_line_report(o, json);
+	else if (*value_of(r, ZN_KEY_MAIL))
+		zn_line_mail(o, json);
 	else
 		zn_report_page(o, json);
 	return 0;

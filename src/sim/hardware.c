@@ -8,6 +8,8 @@
 
 #include "zernel.h"
 
+#define SIM_PORTS 2
+
 #define SICK_GPU   2 /* of the job with the faults */
 #define ERROR_S    60
 #define IDLE_MW    70000
@@ -77,6 +79,29 @@ static void set_blocked(const struct zn_sim *s, struct zn_hardware *to)
 	snprintf(to->blocked, sizeof(to->blocked), "%s/current_link_speed", zn_sim_gpu_pci(SICK_GPU));
 }
 
+/* Two ports, each at 3 GB/s. */
+static void set_ports(const struct zn_sim *s, struct zn_ports *to)
+{
+	struct zn_port_reading port[SIM_PORTS] = {0};
+	uint64_t seconds = s->elapsed_ms / 10000 * 10;
+
+	if (to->round > seconds / 10)
+		return;
+	for (uint32_t i = 0; i < SIM_PORTS; i++) {
+		snprintf(port[i].device, sizeof(port[i].device), "mlx5_%u", i);
+		snprintf(port[i].link, sizeof(port[i].link), "InfiniBand");
+		port[i].port = port[i].active = 1;
+		port[i].mbit = 400000;
+		for (enum zn_port_counter c = 0; c < ZN_PORT_COUNTER_COUNT; c++) {
+			port[i].known |= 1ULL << c;
+			port[i].value[c] = zn_port_group(c) == ZN_PORT_BYTES ? seconds * 3000000000 / 4
+				: zn_port_group(c) == ZN_PORT_PACKETS        ? seconds * 750000
+									     : 0;
+		}
+	}
+	zn_ports_take(to, port, SIM_PORTS, 0);
+}
+
 void zn_sim_hardware(const struct zn_sim *s, struct zn_hardware *to, uint64_t now_ns)
 {
 	static const uint64_t rates[ZN_ENERGY_COUNT] = {CPU_UJ_MS, DRAM_UJ_MS, NODE_UJ_MS};
@@ -96,4 +121,5 @@ void zn_sim_hardware(const struct zn_sim *s, struct zn_hardware *to, uint64_t no
 	for (enum zn_energy e = 0; e < ZN_ENERGY_COUNT && !to->blocked_ns; e++)
 		to->energy_uj[e] = rates[e] * s->elapsed_ms;
 	to->energy_known = (1U << ZN_ENERGY_COUNT) - 1;
+	set_ports(s, &to->ports);
 }

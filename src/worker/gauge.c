@@ -168,6 +168,9 @@ static void take_seen(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_n
 	for (enum zn_energy e = 0; e < ZN_ENERGY_COUNT; e++)
 		to->energy_uj[e] = s->energy_uj[e];
 	to->energy_known = s->energy_known;
+	if (s->ports_round != g->ports_round)
+		zn_ports_take(&to->ports, s->port, s->port_count, s->ports_beyond);
+	g->ports_round = s->ports_round;
 }
 
 static void tell_blocked(const struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sysfs.c: what a tree like /sys says of GPUs and of energy. Of the PCI device of each GPU: its link, its errors, its
- * NUMA node, whether it sleeps. Of AMD's and Intel's by DRM and hwmon: use, memory, power, temperatures, clocks. Energy
- * of the node by RAPL, by Cray's counters, and by meters of power.
+ * sysfs.c: what a tree like /sys says of GPUs, of energy and of InfiniBand. Of the PCI device of each GPU: its link,
+ * its errors, its NUMA node, whether it sleeps. Of AMD's and Intel's by DRM and hwmon: use, memory, power,
+ * temperatures, clocks. Energy of the node by RAPL, by Cray's counters, and by meters of power. Counters of the ports
+ * of InfiniBand and RoCE.
  *
  * A GPU that sleeps is not asked what would wake it. Text of drivers is bounded, and a figure that makes no sense is
  * absent.
@@ -518,6 +519,86 @@ static void read_zone(struct zn_sysfs *s, struct zn_sysfs_zone *z, uint64_t now_
 	z->last_ns = now_ns;
 }
 
+/* ---- ports of InfiniBand and RoCE ---- */
+
+/* A name that may be a label: of a device, or the kind of a link. */
+static bool copy_word(char *to, size_t cap, const char *from)
+{
+	size_t len = strcspn(from, "\n");
+
+	if (!len || len >= cap)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)from[i]) && !strchr("._-", from[i]))
+			return false;
+	memcpy(to, from, len);
+	to[len] = 0;
+	return true;
+}
+
+static void read_port(struct zn_sysfs *s, int port, const char *shown, struct zn_port_reading *to)
+{
+	uint64_t v;
+
+	to->active = number_in(s, port, shown, "state") == 4;
+	v = read_text(s, port, shown, "rate") ? number_at("\n", 3) : ZN_NOT_KNOWN;
+	to->mbit = v < 10000000 ? v : 0;
+	if (read_text(s, port, shown, "link_layer"))
+		copy_word(to->link, sizeof(to->link), text + 1);
+	for (enum zn_port_counter c = 0; c < ZN_PORT_COUNTER_COUNT; c++) {
+		v = number_in(s, port, shown, zn_port_file(c));
+		if (v == ZN_NOT_KNOWN)
+			continue;
+		to->value[c] = v;
+		to->known |= 1ULL << c;
+	}
+}
+
+/* Of one device. A port is a folder with a number for a name. */
+static void read_ports(struct zn_sysfs *s, int devices, const char *device)
+{
+	struct zn_port_reading to = {0};
+	char path[64];
+	const char *name;
+	struct names n;
+	int port;
+
+	if (!copy_word(to.device, sizeof(to.device), device))
+		return;
+	snprintf(path, sizeof(path), "%s/ports", to.device);
+	begin_names(&n, devices, path);
+	while ((name = next_name(&n))) {
+		if (!isdigit((unsigned char)*name) || strlen(name) > 3)
+			continue;
+		if (s->seen.port_count == ZN_PORTS_MAX) {
+			s->seen.ports_beyond++;
+			continue;
+		}
+		if ((port = open_folder(n.fd, name)) < 0)
+			continue;
+		s->seen.port[s->seen.port_count] = to;
+		s->seen.port[s->seen.port_count].port = (uint32_t)strtoul(name, NULL, 10);
+		read_port(s, port, to.device, &s->seen.port[s->seen.port_count++]);
+		close(port);
+	}
+}
+
+static void find_ports(struct zn_sysfs *s, uint64_t now_ns)
+{
+	int devices = open_folder(s->root, "class/infiniband");
+	const char *name;
+	struct names n;
+
+	s->seen.port_count = s->seen.ports_beyond = 0;
+	s->seen.ports_round = now_ns;
+	if (devices < 0)
+		return;
+	begin_names(&n, devices, ".");
+	while ((name = next_name(&n)))
+		read_ports(s, devices, name);
+	close(devices);
+}
+
 /* ---- all of it ---- */
 
 void zn_sysfs_init(struct zn_sysfs *s, int root, struct zn_sysfs_at *at)
@@ -540,6 +621,8 @@ void zn_sysfs_round(struct zn_sysfs *s, uint64_t now_ns)
 		close(devices);
 	for (uint32_t i = 0; i < s->zone_count; i++)
 		read_zone(s, &s->zone[i], now_ns);
+	if (s->rounds % SLOW_ROUNDS == 0)
+		find_ports(s, now_ns);
 	s->rounds++;
 	s->seen.round_ns = now_ns;
 }

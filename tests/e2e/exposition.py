@@ -111,15 +111,11 @@ def names_of_rules(path):
     return found
 
 
-def names_of_panels(first, last):
-    """Of the panels of the dashboard from one row on until another."""
-    with open(os.path.join(ROOT, "docs/grafana-dashboard.json")) as f:
+def names_of_panels(board):
+    """Of the panels of one of the Grafana boards."""
+    with open(os.path.join(ROOT, f"docs/grafana/zernel-{board}.json")) as f:
         panels = json.load(f)["panels"]
-    rows = [p["title"] for p in panels if p["type"] == "row"]
-    below = {p["title"]: p["gridPos"]["y"] for p in panels if p["type"] == "row"}
-    check(first in rows and last in rows, f"{first} and {last} among {rows}")
-    queries = [(p["title"], t["expr"]) for p in panels if below[first] <= p["gridPos"]["y"] < below[last]
-        for t in p.get("targets", ())]
+    queries = [(p["title"], t["expr"]) for p in panels for t in p.get("targets", ())]
     return {name for title, query in queries if title not in PANELS_OF_PROCESSES
             for name in re.findall(r"(?<![:\w])zernel_\w+(?!\w*:)", query.split(" or ")[-1])}
 
@@ -133,8 +129,8 @@ def jobs_and_nodes_alone_in_300_series():
     equal({name for name, labels in series if "pid" in dict(labels)}, {"zernel_nccl_rank_info"}, "series of processes")
     families = set(re.findall(r"# TYPE (\S+)", daemon.get("/metrics")))
     for asks, names in (("rules", names_of_rules("zernel.rules.yml")), ("alerts", names_of_rules("zernel.alerts.yml")),
-                        ("panels", names_of_panels("Fleet", "Node $instance"))):
-        check(len(names) > 10, f"{asks}: {names}")
+                        ("cluster", names_of_panels("cluster")), ("job", names_of_panels("job"))):
+        check(len(names) > 7, f"{asks}: {names}")
         equal({n for n in names if n not in families and re.sub("_(bucket|sum|count)$", "", n) not in families}, set(),
               f"what {asks} ask for and is not there")
     processes = daemon.get("/metrics?collect[]=process")

@@ -42,7 +42,20 @@ def make_tree(root):
     os.symlink(f"../../../devices/port/{PCI}", f"{root}/bus/pci/devices/{PCI}")
     os.symlink("../../../bus/pci/drivers/amdgpu", f"{root}/devices/port/{PCI}/driver")
     os.symlink("../../devices/rapl", f"{root}/class/powercap/intel-rapl:0")
+    for name, text in (("state", "4: ACTIVE\n"), ("rate", "400 Gb/sec (4X NDR)\n"), ("link_layer", "InfiniBand\n"),
+                       ("counters/port_xmit_data", "4294967290\n"), ("hw_counters/out_of_sequence", "5\n")):
+        write(root, f"devices/hca/infiniband/mlx5_0/ports/1/{name}", text)
+    os.makedirs(f"{root}/class/infiniband")
+    os.symlink("../../devices/hca/infiniband/mlx5_0", f"{root}/class/infiniband/mlx5_0")
     os.chmod(f"{root}/devices/rapl/energy_uj", 0o400)
+
+
+def metrics_of_port(daemon, port):
+    metrics = daemon.metrics()
+    return (metrics.one("zernel_ib_port_active", link="InfiniBand", **port),
+            metrics.one("zernel_ib_port_rate_bytes", **port),
+            metrics.one("zernel_ib_port_bytes_total", direction="sent", **port),
+            metrics.one("zernel_ib_port_errors_total", kind="out_of_sequence", **port))
 
 
 class Exporter(http.server.BaseHTTPRequestHandler):
@@ -101,6 +114,10 @@ def gpus_and_energy_are_read_beside_the_daemon():
     fuse.release()
     wait_until(lambda: daemon.metrics().all("zernel_gpu_power_watts"), "what the tree says")
     write(root, "devices/rapl/energy_uj", "90\n")  # it wraps
+    port = {"device": "mlx5_0", "port": "1"}
+    equal(metrics_of_port(daemon, port), (1, 50_000_000_000, 0, 0), "a port, whose counters begin at 0")
+    write(root, "devices/hca/infiniband/mlx5_0/ports/1/counters/port_xmit_data", "4\n")  # likewise
+    write(root, "devices/hca/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence", "7\n")
     metrics = daemon.metrics()
     equal(metrics.all("zernel_hardware_blocked_seconds"), {}, "a file that was answered")
     equal(metrics.one("zernel_gpu_power_watts", **gpu), 311, "power")
@@ -108,10 +125,13 @@ def gpus_and_energy_are_read_beside_the_daemon():
     equal(metrics.one("zernel_gpu_pcie_link_width_ratio", **gpu), 0.5, "lanes")
     equal(metrics.one("zernel_gpu_pcie_errors_total", severity="nonfatal", **gpu), 3, "errors")
     equal(metrics.all("zernel_gpu_pcie_link_ratio"), {}, "a ratio of what nobody says")
-    equal({s: metrics.one("zernel_gpu_source_info", source=s, **gpu) for s in ("drm", "sysfs")},
-        {"drm": 1, "sysfs": 1}, "sources")
-    wait_until(lambda: daemon.metrics().one("zernel_node_energy_joules_total", part="cpu") == 0.0001,
-        "energy that wraps")
+    equal({s: metrics.one("zernel_gpu_source_info", source=s, **gpu) for s in ("drm", "sysfs")}, {"drm": 1, "sysfs": 1}, "sources")
+    wait_until(lambda: daemon.metrics().one("zernel_node_energy_joules_total", part="cpu") == 0.0001, "energy that wraps")
+    wait_until(lambda: metrics_of_port(daemon, port) == (1, 50_000_000_000, 40, 2), "what the port counts")
+    equal(daemon.metrics().all("zernel_ib_port_packets_total"), {}, "packets, which it does not count")
+    equal(daemon.json()["ports"], [{"device": "mlx5_0", "port": 1, "link": "InfiniBand", "active": True,
+                                    "rate_mbit": 400000, "bytes": {"sent": 40}, "packets": {},
+                                    "errors": {"out_of_sequence": 2}, "congestion": {}}], "ports")
     shown = next(g for g in daemon.json()["gpus"] if g["gpu_id"] == PCI)
     equal((shown["device"]["power_watts"], shown["device"]["link_width"], shown["used_bytes"]), (311, 8, None), "JSON")
     check("suspended" in shown["device"] and "sm_active" not in shown["device"], f"what is known of it: {shown}")

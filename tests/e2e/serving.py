@@ -15,8 +15,7 @@ from harness import (CUDA, NCCL, ZERNEL, Daemon, Driver, Process, check, equal, 
 
 STARRED = ["gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us", "nccl_allreduce_p50_ms",
            "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms"]
-REST = ["node", "source", "version", "uptime_s", "interval_ms", "gpu_ioctl", "energy_joules", "history", "alerts",
-        "why", "gpus", "lost", "probes",
+REST = ["node", "source", "version", "uptime_s", "interval_ms", "gpu_ioctl", "energy_joules", "history", "alerts", "why", "gpus", "ports", "lost", "probes",
         "jobs", "io", "servers", "processes"]
 PROCESS = ["pid", "comm", "job_id", "gpus", "pinned_bytes", "memory_complete", "launch", "sync", "nccl", "dataloader",
            "stalls", "signals",

@@ -27,7 +27,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from harness import LINE, ZERNEL, ZERNELD, free_port, parse_labels
 
 FILES = os.path.join(ROOT, "contrib/prometheus")
-DASHBOARD = os.path.join(ROOT, "docs/grafana-dashboard.json")
+BOARDS = ("cluster", "job", "node")
+BOARD = os.path.join(ROOT, "docs/grafana/zernel-{}.json")
+CHOSEN = {"cluster": {"cluster", "partition", "account", "user"}, "node": {"cluster", "instance"},
+          "job": {"cluster", "partition", "account", "user", "job_id", "instance"}}
 NODES = [f"127.77.0.{i}" for i in range(1, 201)]
 # what simulate.c has on each
 GPUS, GPU_BYTES, RANKS, JOBS = 4, 80 << 30, 8, ("4711", "4712")
@@ -182,8 +185,7 @@ def rules_are_right():
         got = run("promtool", "check", "config", f"{place}/all.yml")
         check("with all its options", got.returncode == 0, got.stdout + got.stderr)
         dropped = re.search(r"__name__\], regex: '([^']*)'", text).group(1)
-        used = names("".join(open(f"{FILES}/{f}").read() for f in ("zernel.rules.yml", "zernel.alerts.yml"))
-            + open(DASHBOARD).read())
+        used = names("".join(open(f"{FILES}/{f}").read() for f in ("zernel.rules.yml", "zernel.alerts.yml")) + "".join(open(BOARD.format(b)).read() for b in BOARDS))
         bad = [n for n in used if re.fullmatch(dropped, n)]
         check("what may be dropped is not used",
             not bad and re.fullmatch(dropped, "zernel_cuda_sync_hist_seconds_bucket"), bad)
@@ -212,26 +214,37 @@ def alerts_are_the_built_in_ones():
 # ---- the form of the dashboard
 
 
-def dashboard():
-    with open(DASHBOARD) as f:
+def dashboard(name):
+    with open(BOARD.format(name)) as f:
         return json.load(f)
 
 
-def queries(board):
-    """[(panel, query)]"""
-    return [(p["title"], t["expr"]) for p in board["panels"] for t in p.get("targets", ())]
+def queries():
+    """[(panel, query)] of all boards."""
+    return [(f"{b}: {p['title']}", t["expr"]) for b in BOARDS for p in dashboard(b)["panels"] for t in p.get("targets", ())]
 
 
-def dashboard_is_in_form():
-    board = dashboard()
+def ready(expr, node=".+", interval="1m"):
+    """A query as Grafana would ask it, with the first choice of each variable: all, but of nodes."""
+    said = {"__rate_interval": interval, "instance": node, "job_id": ".+", "cluster": ".*", "user": ".*", "account": ".*", "partition": ".*"}
+    return re.sub(r"\$(\w+)", lambda m: said[m.group(1)], expr)
+
+
+def dashboards_are_in_form():
+    check("boards tell themselves apart", len({dashboard(b)["uid"] for b in BOARDS}) == len(BOARDS))
+    for name in BOARDS:
+        is_in_form(name, dashboard(name))
+
+
+def is_in_form(name, board):
     chosen = [v["type"] for v in board["templating"]["list"] if v["name"] == "datasource"]
-    check("its data source is a variable, as one that is provisioned from a file must have it",
-        chosen == ["datasource"] and "__inputs" not in board)
-    check("a new one in Grafana", board["id"] is None and board["schemaVersion"] >= 36)
+    check(f"{name}: its data source is a variable, as one that is provisioned from a file must have it",
+          chosen == ["datasource"] and "__inputs" not in board)
+    check(f"{name}: a new one in Grafana", board["id"] is None and board["schemaVersion"] >= 36)
     panels = board["panels"]
-    check("panels have numbers of their own", len({p["id"] for p in panels}) == len(panels))
+    check(f"{name}: panels have numbers of their own", len({p["id"] for p in panels}) == len(panels))
     wanted = {r["id"] for r in board["__requires"] if r["type"] == "panel"}
-    check("it names the panels it needs", {p["type"] for p in panels} - {"row"} == wanted, wanted)
+    check(f"{name}: it names the panels it needs", {p["type"] for p in panels} - {"row"} == wanted, wanted)
     cells = collections.Counter()
     for p in panels:
         at = p["gridPos"]
@@ -243,12 +256,21 @@ def dashboard_is_in_form():
         check(f"{p['title']} asks the data source",
             all(s == {"type": "prometheus", "uid": "${datasource}"} for s in sources))
         check(f"{p['title']} tells its queries apart", len({t["refId"] for t in p["targets"]}) == len(p["targets"]))
-        check(f"{p['title']} has a unit, or columns with units", "unit" in p["fieldConfig"]["defaults"]
-            or p["type"] in ("table", "heatmap", "state-timeline"))
-    check("no panel lies on another", max(cells.values()) == 1)
-    variables = {v["name"] for v in board["templating"]["list"]} - {"datasource"}
-    used = set(re.findall(r"\$(\w+)", json.dumps([p["title"] for p in panels] + [q for _, q in queries(board)])))
-    check("its variables are used, and there", used == variables | {"__rate_interval"}, used ^ variables)
+        check(f"{p['title']} has a unit, or columns with units", "unit" in p["fieldConfig"]["defaults"] or p["type"] in ("table", "heatmap", "state-timeline"))
+    check(f"{name}: no panel lies on another", max(cells.values()) == 1)
+    asked = [t["expr"] for p in panels for t in p.get("targets", ())]
+    check(f"{name}: each query is of the cluster that is chosen", all('cluster=~"$cluster"' in e for e in asked), [e for e in asked if "$cluster" not in e])
+    variables_are_in_form(name, {v["name"]: v for v in board["templating"]["list"] if v["type"] == "query"}, [p["title"] for p in panels] + asked)
+
+
+def variables_are_in_form(name, variables, texts):
+    check(f"{name}: its variables", set(variables) == CHOSEN[name], set(variables))
+    chains = {v: set(re.findall(r"\$(\w+)", o["definition"])) for v, o in variables.items()}
+    used = set(re.findall(r"\$(\w+)", json.dumps(texts))).union(*chains.values()) - {"__rate_interval"}
+    check(f"{name}: its variables are used, and there", used == set(variables), used ^ set(variables))
+    order = list(variables)
+    check(f"{name}: a variable depends on those before it alone", all(c <= set(order[:order.index(v)]) for v, c in chains.items()), chains)
+    check(f"{name}: a label that is not there is a choice", all(v["allValue"] == (".+" if n == "job_id" else ".*") for n, v in variables.items() if v["includeAll"]))
 
 
 # ---- the fleet
@@ -447,22 +469,24 @@ def rates_of_the_pages(fleet, first, began):
         * 0.002, (p50, p99))
 
 
-def dashboard_has_data(fleet):
+def dashboards_have_data(fleet):
     documented = open(os.path.join(ROOT, "docs/METRICS.md")).read()
-    for title, expr in queries(dashboard()):
+    for title, expr in queries():
         if "zernel_request" in expr:  # of a node that serves: requests_of_a_server()
             continue
-        ready = expr.replace("$__rate_interval", "1m").replace("$job_id", ".+").replace("$instance", ALERTING[0])
-        got = fleet.query(ready)
+        asked = ready(expr, node=ALERTING[0] if title.startswith("node") else ".*")
+        got = fleet.query(asked)
         if any(name in expr for name in LATER):
             check(f"{title}: its metrics are documented", all(f"`{n}`" in documented for n in names(expr)), expr)
             continue
         known = [v == v for v in got.values()]  # of what did not happen within a minute there is no quantile
-        check(f"{title}: {ready}", any(known) and (all(known) or "histogram_quantile(" in expr), list(got.items())[:3])
-    for v in (v for v in dashboard()["templating"]["list"] if v["type"] == "query"):
-        series, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", v["query"]["query"]).groups()
-        got = fleet.api(f"label/{label}/values", **{"match[]": series})
-        check(f"values of {v['name']}", set(got) == set(NODES if label == "instance" else JOBS), got[:5])
+        check(f"{title}: {asked}", any(known) and (all(known) or "histogram_quantile(" in expr), list(got.items())[:3])
+    there = {"instance": NODES, "job_id": JOBS, "cluster": ()}
+    for name in BOARDS:
+        for v in (v for v in dashboard(name)["templating"]["list"] if v["type"] == "query"):
+            series, label = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", v["query"]["query"]).groups()
+            got = fleet.api(f"label/{label}/values", **{"match[]": ready(series)})
+            check(f"{name}: values of {v['name']}", set(got) == set(there[label]) if label in there else got, got[:5])
 
 
 def cost(fleet):
@@ -508,7 +532,7 @@ def fleet_tests():
         for test in (every_target_is_up, sums_that_are_known, sums_that_are_added_up):
             test(fleet)
         fleet.daemons[ENDS].terminate()
-        for test in (dashboard_has_data, cost, a_daemon_ended):
+        for test in (dashboards_have_data, cost, a_daemon_ended):
             test(fleet)
 
 
@@ -551,8 +575,7 @@ def requests_of_a_server():
     """Each query of the dashboard on requests, of a node that simulates a server."""
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, ["127.79.0.1"], lambda i: ["--simulate-scenario", "server"])
-        asked = [(title, expr.replace("$__rate_interval", "30s").replace("$instance", ".+"))
-            for title, expr in queries(dashboard()) if "zernel_request" in expr]
+        asked = [(title, ready(expr, interval="30s")) for title, expr in queries() if "zernel_request" in expr]
         check("the dashboard asks for requests", len(asked) >= 6, asked)
         got = {}
 
@@ -569,8 +592,8 @@ def requests_of_a_server():
             slow and all(0.015 < v < 1.1 for v in slow), slow)
 
 
-PARTS = (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboard_is_in_form, requests_of_a_server,
-    nodes_of_a_job, fleet_tests)
+PARTS = (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboards_are_in_form,
+         requests_of_a_server, nodes_of_a_job, fleet_tests)
 WORD = sys.argv[1] if len(sys.argv) > 1 else ""
 # run.py [WORD | !WORD]: parts whose name has the word, or has it not
 for part in (p for p in PARTS if (WORD.lstrip("!") in p.__name__) != (WORD[:1] == "!")):

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * report_text_fuzz.c: any bytes as a report that lies in a file: its page is lines of printable ASCII of at most 80
- * columns, its line one of at most 250 characters, and both are cut nowhere but where they are full.
+ * columns, its line one of at most 250 characters, likewise those of its mail, and all are cut nowhere but where they
+ * are full.
  */
 #include <stdlib.h>
 
+#include "src/output/report_cells.c"
+#include "src/output/report_line.c"
 #include "src/output/report_text.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -48,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	block = malloc(len ? len : 1);
 	memcpy(block, data, len);
 	check_part(zn_report_page, (struct zn_str){block, len}, 80);
-	check_part(zn_report_line, (struct zn_str){block, len}, 250);
+	check_part(zn_line_report, (struct zn_str){block, len}, 250);
+	check_part(zn_line_mail, (struct zn_str){block, len}, 250);
 	free(block);
 	return 0;
 }

@@ -483,6 +483,78 @@ def the_line_of_a_report_fits_a_comment_of_slurm():
     driver.let_go()
 
 
+def reports(*options):
+    """One call of zernel-reports.sh, with stand-ins of sacctmgr and of the mailer: (what they were told, its stderr)."""
+    tools, told = f"{site.folder}/tools", f"{site.folder}/told"
+    os.makedirs(tools, exist_ok=True)
+    for name in ("sacctmgr", "mailer"):
+        with open(f"{tools}/{name}", "w") as file:
+            file.write(f'#!/bin/sh\nprintf "%s|" {name} "$@" >> {told}\n[ {name} = sacctmgr ] || cat >> {told}\n'
+                       f'echo >> {told}\n[ ! -e {tools}/fails ]\n')
+        os.chmod(f"{tools}/{name}", 0o755)
+    env = {**site.cluster.env, "PATH": f"{tools}:/run/zernel-test:/usr/bin:/bin", "SENDMAIL": f"{tools}/mailer",
+           "SLURMD_NODENAME": NODE}
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(told)
+    done = run([f"{CONTRIB}/zernel-reports.sh", *options, "-d", site.reports, "-s", f"{site.folder}/reports-state"],
+               env=env)
+    equal(done.returncode, 1 if done.stderr else 0, f"exit status with {done.stderr!r}")
+    try:
+        with open(told) as file:
+            return file.read(), done.stderr
+    except FileNotFoundError:
+        return "", done.stderr
+
+
+@test
+def reports_become_comments_and_mail():
+    site.hooked()
+    equal(reports("-r", "-c", "-m"), ("", ""), "what the first call says")
+    driver = Told("mailed", "storm", "--threads", "1", "--calls", "1049")
+    job = submit(driver.command, "--mail-type=END", "--mail-user=who@example.org",
+                 "--job-name=a MailUser=eve@x MailType=END b")
+    other = submit("true\n", "--mail-type=FAIL", "--mail-user=not@example.org")
+    site.cluster.wait(job, "RUNNING")
+    driver.go(job)
+    site.cluster.wait(other, "COMPLETED")
+    report(other)
+    told, why = reports("-r", "-c", "-m")
+    equal(why, "", "complaints")
+    check(f"|jobid={other}|set|AdminComment=cpu_eff=" in told, f"a comment for the job that ended: {told}")
+    check("mailer" not in told and job not in told, f"no mail yet, as nobody asked for one: {told}")
+
+    def batch_step():
+        steps = parse_json(zernel("job", "report", job, "--json").stdout)["steps"]
+        return [s for s in steps if s["name"] == "batch" and s["cpu_seconds"] and s["memory_peak_bytes"]]
+    wait_until(batch_step, "what a step that runs has used so far")  # once the job's group was looked at
+    equal([s["end"] for s in batch_step()], [None], "its end")
+    comment = site.cluster.say("scontrol", "show", "job", job)
+    check("AdminComment=cpu_eff=" in comment and "launches=1.0" in comment, f"a comment of the job that runs: {comment}")
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    report(job)
+    told, why = reports("-m")
+    check(told.startswith("mailer|-i|--|who@example.org|To: who@example.org\nSubject: Job "), f"a mail: {told!r}")
+    for part in ("\nCPU efficiency ", "\nMemory efficiency ", "\nGPU use ", "\nEnergy", "\nLaunches     1.0"):
+        check(part in told, f"{part!r} in the mail: {told}")
+    equal(told.count("To: "), 1, "mails")
+    equal(reports("-c", "-m"), ("", ""), "what is said twice")
+
+
+@test
+def a_mailer_that_fails_is_complained_of():
+    site.hooked()
+    reports("-m")
+    job = submit("true\n", "--mail-type=ALL", "--mail-user=who@example.org")
+    site.cluster.wait(job, "COMPLETED")
+    report(job)
+    with open(f"{site.folder}/tools/fails", "w"):
+        pass
+    equal(reports("-c", "-m")[1],
+          f"zernel-reports: no comment for job {job}\nzernel-reports: no mail for job {job}\n", "stderr")
+    os.unlink(f"{site.folder}/tools/fails")
+
+
 @test
 def without_the_program_jobs_run_all_the_same():
     os.rename("/run/zernel-test/zernel", "/run/zernel-test/away")
@@ -522,6 +594,6 @@ def prometheus_gets_the_nodes_that_slurm_has():
 @test
 def the_scripts_are_clean():
     scripts = glob.glob(f"{CONTRIB}/*.sh") + glob.glob(f"{CONTRIB}/*/*.sh") + glob.glob(f"{CONTRIB}/../prometheus/*.sh")
-    equal(len(scripts), 4, "scripts")
+    equal(len(scripts), 5, "scripts")
     done = run(["shellcheck", *scripts])
     equal((done.returncode, done.stdout), (0, ""), "shellcheck")

@@ -721,6 +721,19 @@ test("what is not measured, and what was lost, is said", async () => {
 	assert.equal(await page.locator("tbody.process").count(), 0);
 });
 
+test("a port of InfiniBand says what it carried, and which errors it had", async () => {
+	const port = (more) => ({device: "mlx5_0", port: 1, link: "InfiniBand", active: true, rate_mbit: 400000,
+		bytes: {sent: 3 * GIB}, packets: {}, errors: {symbol: 0, out_of_sequence: 0}, congestion: {}, ...more});
+	const server = await fake(await snapshot()), page = await open(server.url);
+	server.set({ports: [port(), port({port: 2, active: false, rate_mbit: null, bytes: {},
+		errors: {symbol: 0, out_of_sequence: 7}, congestion: {cnp_sent: 2, ecn_marked: 3}})]});
+	await is(page, "#fabric li:nth-child(1)", /^mlx5_0 port 1 InfiniBand · active · 400 Gb\/s · 3\.00 GiB sent$/);
+	await is(page, "#fabric li:nth-child(2)", /^mlx5_0 port 2 InfiniBand · down · errors: 7 out of sequence · 5 notices of congestion$/);
+	assert.equal(await page.locator("#fabric .wrong").count(), 1);
+	server.set({ports: undefined});
+	await until(async () => !(await page.locator("#fabric").isVisible()), "no port");
+});
+
 // 0 would be wrong: a process holds memory on GPU 0 since before the daemon came.
 test("memory that is not known is a dash, of the process, its GPU and the node", async () => {
 	const s = await snapshot(), [first, ...others] = s.gpus, [old, young] = structuredClone(s.processes);

@@ -70,7 +70,25 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 	}};
 });
 
+const total = (o) => Object.values(o).reduce((n, v) => n + v, 0);
+
+// A port of InfiniBand or RoCE: errors are told by kind, where there are any.
+const shownPorts = new Rows($("fabric").querySelector("ul"), () => {
+	const node = make("li"), name = make("b"), text = make("span");
+	inside(node, name, document.createTextNode(" "), text);
+	return {node, update(p) {
+		const found = Object.entries(p.errors).filter(([, n]) => n > 0).map(([kind, n]) => `${exact(n)} ${kind.replaceAll("_", " ")}`);
+		say(name, `${p.device} port ${p.port}`);
+		say(text, joined(p.link, p.active ? "active" : "down", told(p.rate_mbit, (v) => `${v / 1000} Gb/s`), told(p.bytes.sent, (v) => `${bytes(v)} sent`),
+			told(p.bytes.received, (v) => `${bytes(v)} received`), found.length ? `errors: ${found.join(", ")}` : "",
+			total(p.congestion) ? `${exact(total(p.congestion))} notices of congestion` : ""));
+		mark(text, "class", !p.active || found.length ? "wrong" : "");
+	}};
+});
+
 export function gpus(s) {
+	show($("fabric"), s.ports.length > 0);
+	shownPorts.show(s.ports, (p) => `${p.device}/${p.port}`);
 	show($("gpus").querySelector(".empty"), !s.gpus.length);
 	shownGpus.show(s.gpus, (g) => g.gpu_id);
 }

@@ -51,7 +51,8 @@ function draw() {
 
 function take(text) {
 	const s = JSON.parse(text);
-	const empty_ = {gpus: [], processes: [], servers: [], jobs: [], io: [], alerts: [], why: [], probes: [], lost: {}};
+	const empty_ = {gpus: [], ports: [], processes: [], servers: [], jobs: [], io: [], alerts: [], why: [], probes: [],
+		lost: {}};
 	now = {...empty_, ...s};
 	remember(now);
 	rememberSteps(now);

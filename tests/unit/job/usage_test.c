@@ -3,6 +3,7 @@
 #include "t.h"
 #include "clock.h"
 #include "zernel.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ static void take_away(void)
 {
 	char command[256];
 
-	snprintf(command, sizeof(command), "rm -f %s/*", tree);
+	snprintf(command, sizeof(command), "rm -rf %s/*", tree);
 	if (system(command))
 		abort();
 }
@@ -154,6 +155,38 @@ T(version_1)
 }
 
 /* What the kernel had counted when the groups were removed is more than the last look saw. */
+/* Below the job's group, which is looked at first. */
+T(a_step_that_runs)
+{
+	for (int v2 = 0; v2 < 2; v2++) {
+		struct zn_job *job = start(v2);
+		struct zn_step step = {.name = "batch", .start_ns = 1};
+		char path[128];
+
+		snprintf(path, sizeof(path), "%s/step_batch", tree);
+		CHECK(!mkdir(path, 0755) || errno == EEXIST);
+		put("step_batch/cpu.stat", "usage_usec 7000000\nuser_usec 6000000\nsystem_usec 1000000\n");
+		put("step_batch/cpuacct.usage", "7000000000\n");
+		put("step_batch/memory.peak", "41943040\n");
+		put("step_batch/memory.max_usage_in_bytes", "41943040\n");
+		zn_use_step(&uses, job, &step);
+		CHECK_EQ(step.cpu_ns, 0); /* nobody has looked at the job yet */
+		look(job, 1);
+		zn_use_step(&uses, job, &step);
+		CHECK_EQ(step.cpu_ns, 7 * S);
+		CHECK_EQ(step.mem_peak_bytes, 40 * MIB);
+		step.cpu_ns = 9 * S; /* groups of it that have gone had used more */
+		zn_use_step(&uses, job, &step);
+		CHECK_EQ(step.cpu_ns, 9 * S);
+		step = (struct zn_step){.name = "batch", .end_ns = 1};
+		zn_use_step(&uses, job, &step);
+		CHECK_EQ(step.cpu_ns, 0);
+		step = (struct zn_step){.name = "../../../../.."};
+		zn_use_step(&uses, job, &step);
+		CHECK_EQ(step.cpu_ns, 0);
+	}
+}
+
 T(groups_that_have_gone)
 {
 	struct zn_job *job = start(true);
@@ -242,6 +275,7 @@ int main(void)
 {
 	RUN(version_2);
 	RUN(version_1);
+	RUN(a_step_that_runs);
 	RUN(groups_that_have_gone);
 	RUN(found);
 	RUN(cpus);

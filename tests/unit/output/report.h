@@ -313,7 +313,17 @@ static inline const char *line_of(struct zn_str json)
 {
 	struct zn_out o = {.at = page, .cap = sizeof(page) - 1};
 
-	zn_report_line(&o, json);
+	zn_line_report(&o, json);
+	CHECK(!o.full);
+	page[o.len] = '\0';
+	return page;
+}
+
+static inline const char *mail_of(struct zn_str json)
+{
+	struct zn_out o = {.at = page, .cap = sizeof(page) - 1};
+
+	zn_line_mail(&o, json);
 	CHECK(!o.full);
 	page[o.len] = '\0';
 	return page;

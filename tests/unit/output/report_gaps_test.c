@@ -81,7 +81,7 @@ T(what_was_lost)
 	g->lost_ns[ZN_CAUSE_CPUS] = 900 * ZN_NS_PER_MS;
 	got = report(job);
 	check_is(got, "lost_to", "{\"hang\":41.5,\"storage\":125,\"cpu_shortage\":0.9}");
-	CHECK(strstr(page_of(got), "\nLost to      storage 2 min 5 s, hang 41.5s\n"));
+	CHECK(strstr(page_of(got), "\nLost to            storage 2 min 5 s, hang 41.5s\n"));
 	for (enum zn_cause c = 0; c < ZN_CAUSE_COUNT; c++)
 		g->lost_ns[c] = (1000 + c) * ZN_NS_PER_S;
 	for (const char *line = page_of(report(job)), *end; (end = strchr(line, '\n')); line = end + 1)

@@ -189,6 +189,65 @@ static const char exact_line[] =
 	"cpu_eff=77% mem_eff=57% gpus=2 gpu_peak=1.17K/80.0K gpu_busy=15% gpu_unused=1 mem_peak=77.0M launches=612 "
 	"p99=4.99us sync=1.50s nccl=9.88K read=- written=- oom=6 lost=25";
 
+static const struct {
+	const char *name, *json, *lines, *line; /* what a page has behind the efficiencies, and what a line has */
+} energies[] = {
+	{"an older version", "", "\n\n  started", " gpu_unused=0 mem_peak"},
+	{"nothing counts it", ",\"energy_joules\":{\"cpu\":null,\"dram\":null,\"node\":null,\"gpu\":null}",
+		"\nEnergy             nothing on this node counts it\n", " gpu_unused=0 mem_peak"},
+	{"CPUs alone", ",\"energy_joules\":{\"cpu\":3599.4,\"dram\":null,\"node\":null,\"gpu\":null}",
+		"\nEnergy, estimated  CPUs 3599 J\n", " gpu_unused=0 energy_cpu=3599J mem_peak"},
+	{"all", ",\"energy_joules\":{\"cpu\":0,\"dram\":1,\"node\":3600000,\"gpu\":72000}",
+		"\nEnergy, estimated  GPUs 0.02 kWh, CPUs 0 J, memory 1 J, node 1 kWh\n",
+		" gpu_unused=0 energy_gpu=0.02kWh energy_node=1kWh energy_cpu=0J mem_peak"},
+	{"impossible", ",\"energy_joules\":{\"cpu\":-1,\"gpu\":1e300}", "\nEnergy, estimated  GPUs -, CPUs -\n",
+		" gpu_unused=0 energy_gpu=- energy_cpu=- mem_peak"},
+};
+
+T(energy)
+{
+	char json[1024];
+
+	for (size_t i = 0; i < ZN_LEN(energies); i++) {
+		t_begin(energies[i].name);
+		snprintf(json, sizeof(json), "{\"cpu\":{\"efficiency\":0.5},\"memory\":{},\"gpus\":[]%s}",
+			energies[i].json);
+		CHECK(strstr(page_of((struct zn_str){json, strlen(json)}), energies[i].lines));
+		CHECK(strstr(page, "\nGPU use            no GPU was allocated or used\n"));
+		CHECK(strstr(line_of((struct zn_str){json, strlen(json)}), energies[i].line));
+	}
+}
+
+/* What is asked first is within 200 characters, as long as the figures may be. */
+T(the_line_has_the_first_four_in_200)
+{
+	static const char json[] =
+		"{\"cpu\":{\"efficiency\":9.99},\"memory\":{\"efficiency\":9.99},\"gpus\":[{\"gpu_id\":\"0\","
+		"\"allocated\":true,\"peak_bytes\":1099511627000,\"total_bytes\":1099511627000,\"busy_seconds\":1,"
+		"\"idle_seconds\":0,\"busy_share\":1}],\"energy_joules\":{\"gpu\":3.6e12,\"cpu\":3.6e12,\"node\":3.6e12}}";
+	const char *found = strstr(line_of((struct zn_str){json, strlen(json)}), " mem_peak=");
+
+	CHECK(found && found - page <= 200);
+}
+
+T(as_a_mail)
+{
+	static const char hostile[] = "{\"job_id\":\"7\",\"name\":\"a\\nBcc: x@y\\r\\n\\r\\n\\u0085\",\"node\":\"n\"}";
+	const char *mail = mail_of((struct zn_str){exact, strlen(exact)}), *body = strstr(mail, "\n\n");
+
+	CHECK(!strncmp(mail,
+		"Subject: Job 4711 (say \"hi\") on node7: CPU 77%, memory 57%, GPU 15%\n"
+		"Auto-Submitted: auto-generated\n",
+		strlen("Subject: Job 4711 (say \"hi\") on node7: CPU 77%, memory 57%, GPU 15%\nAuto-Submitted")));
+	CHECK(body);
+	if (body)
+		CHECK_STR(body + 2, exact_page);
+	mail = mail_of((struct zn_str){hostile, strlen(hostile)});
+	CHECK(!strncmp(mail, "Subject: Job 7 (a?Bcc: x@y", 26));
+	CHECK(!strstr(mail, "\nBcc"));
+	CHECK_STR(mail_of((struct zn_str){"{", 1}), "");
+}
+
 T(as_a_page)
 {
 	CHECK_STR(page_of((struct zn_str){exact, strlen(exact)}), exact_page);
@@ -311,7 +370,7 @@ T(sheets_at_every_capacity)
 		zn_report_page(&o, json);
 		CHECK_EQ(o.full, cap < all);
 		o = (struct zn_out){.at = block, .cap = cap};
-		zn_report_line(&o, json);
+		zn_line_report(&o, json);
 		CHECK_EQ(o.full, cap < strlen(exact_line));
 		free(block);
 	}
@@ -325,6 +384,9 @@ int main(void)
 	RUN(no_files);
 	RUN(as_a_page);
 	RUN(as_a_line);
+	energy();
+	RUN(the_line_has_the_first_four_in_200);
+	RUN(as_a_mail);
 	RUN(the_clients_read_what_is_written);
 	strange_reports();
 	RUN(damaged_reports);

@@ -83,8 +83,8 @@ static void check_keys(struct zn_str object, const char *const want[], size_t co
 
 static const char *const snapshot_keys[] = {"gpu_utilization", "cuda_latency_p50_us", "cuda_latency_p99_us",
 	"nccl_allreduce_p50_ms", "nccl_allreduce_p99_ms", "dataloader_wait_p50_ms", "last_update_ms", "node", "source",
-	"version", "uptime_s", "interval_ms", "history", "alerts", "why", "gpus", "lost", "probes", "jobs", "io",
-	"servers", "processes"};
+	"version", "uptime_s", "interval_ms", "history", "alerts", "why", "gpus", "ports", "lost", "probes", "jobs",
+	"io", "servers", "processes"};
 static const char *const process_keys[] = {"pid", "comm", "job_id", "gpus", "pinned_bytes", "memory_complete", "launch",
 	"sync", "nccl", "dataloader", "stalls", "signals", "io", "anomalies", "startup"};
 

@@ -198,9 +198,15 @@ void zn_report_page(struct zn_out *o, struct zn_str json)
 	zn_out_bytes(o, json.at, json.len);
 }
 
-void zn_report_line(struct zn_out *o, struct zn_str json)
+void zn_line_report(struct zn_out *o, struct zn_str json)
 {
 	zn_out_text(o, "line of ");
+	zn_out_bytes(o, json.at, json.len);
+}
+
+void zn_line_mail(struct zn_out *o, struct zn_str json)
+{
+	zn_out_text(o, "mail of ");
 	zn_out_bytes(o, json.at, json.len);
 }
 

@@ -361,6 +361,77 @@ T(gpus_come_and_go)
 	end();
 }
 
+#define IB "devices/hca/infiniband/mlx5_0/ports/1/"
+
+/* As the real tree has it: class/infiniband has links. */
+T(ports_of_infiniband)
+{
+	const struct zn_port_reading *r = sysfs.seen.port;
+
+	begin();
+	put("class/infiniband/x", "");
+	put(IB "state", "4: ACTIVE\n");
+	put(IB "rate", "200 Gb/sec (4X HDR)\n");
+	put(IB "link_layer", "InfiniBand\n");
+	put(IB "counters/port_xmit_data", "123\n");
+	put(IB "counters/symbol_error", "2\n");
+	put(IB "hw_counters/np_cnp_sent", "7\n");
+	put("devices/hca/infiniband/mlx5_0/ports/2/state", "1: DOWN\n");
+	put("devices/hca/infiniband/mlx5_0/ports/2/rate", "2.5 Gb/sec (1X SDR)\n");
+	put("devices/hca/infiniband/mlx5_0/ports/none/state", "4: ACTIVE\n");
+	link_to("class/infiniband/mlx5_0", "../../devices/hca/infiniband/mlx5_0");
+	look(1);
+	CHECK_EQ(sysfs.seen.port_count, 2);
+	r += sysfs.seen.port[0].port != 1; /* in any order */
+	CHECK_STR(r->device, "mlx5_0");
+	CHECK_STR(r->link, "InfiniBand");
+	CHECK_EQ(r->active, 1);
+	CHECK_EQ(r->mbit, 200000);
+	CHECK_EQ(r->known,
+		1ULL << ZN_PORT_COUNTER_SENT | 1ULL << ZN_PORT_COUNTER_SYMBOL | 1ULL << ZN_PORT_COUNTER_CNP_SENT);
+	CHECK_EQ(r->value[ZN_PORT_COUNTER_SENT], 123);
+	r = sysfs.seen.port + (sysfs.seen.port[0].port != 2);
+	CHECK_EQ(r->active, 0);
+	CHECK_EQ(r->mbit, 2500);
+	CHECK_EQ(r->known, 0);
+	put(IB "counters/port_xmit_data", "200\n");
+	look(9); /* each ten seconds */
+	CHECK_EQ(sysfs.seen.port[0].value[ZN_PORT_COUNTER_SENT] + sysfs.seen.port[1].value[ZN_PORT_COUNTER_SENT], 123);
+	look(1);
+	CHECK_EQ(sysfs.seen.port[0].value[ZN_PORT_COUNTER_SENT] + sysfs.seen.port[1].value[ZN_PORT_COUNTER_SENT], 200);
+	end();
+}
+
+T(hostile_ports)
+{
+	char name[96];
+
+	begin();
+	put("class/infiniband/a\"b/ports/1/state", "4: ACTIVE\n");
+	put("class/infiniband/a-name-of-more-than-23-bytes/ports/1/state", "4: ACTIVE\n");
+	put("class/infiniband/hfi1_0/ports/1/state", "");
+	put("class/infiniband/hfi1_0/ports/1/rate", "99999999999999999999 Gb/sec\n");
+	put("class/infiniband/hfi1_0/ports/1/link_layer", "{evil=\"x\"}\n");
+	put("class/infiniband/hfi1_0/ports/1/counters/port_xmit_data", "-1\n");
+	put("class/infiniband/hfi1_0/ports/1/counters/port_rcv_data", "18446744073709551616\n");
+	put("class/infiniband/hfi1_0/ports/1/counters/symbol_error", "N/A (no PMA)\n");
+	look(1);
+	CHECK_EQ(sysfs.seen.port_count, 1);
+	CHECK_STR(sysfs.seen.port[0].device, "hfi1_0");
+	CHECK_STR(sysfs.seen.port[0].link, "");
+	CHECK_EQ(sysfs.seen.port[0].active, 0);
+	CHECK_EQ(sysfs.seen.port[0].mbit, 0);
+	CHECK_EQ(sysfs.seen.port[0].known, 0);
+	for (int i = 0; i < 2 * ZN_PORTS_MAX; i++) {
+		snprintf(name, sizeof(name), "class/infiniband/many/ports/%d/state", i);
+		put(name, "4: ACTIVE\n");
+	}
+	look(10);
+	CHECK_EQ(sysfs.seen.port_count, ZN_PORTS_MAX);
+	CHECK_EQ(sysfs.seen.ports_beyond, ZN_PORTS_MAX + 1);
+	end();
+}
+
 int main(void)
 {
 	RUN(link_and_errors_of_any_vendor);
@@ -374,5 +445,7 @@ int main(void)
 	RUN(meters_of_power_are_summed_up);
 	RUN(an_empty_tree_says_nothing);
 	RUN(gpus_come_and_go);
+	RUN(ports_of_infiniband);
+	RUN(hostile_ports);
 	return t_end();
 }

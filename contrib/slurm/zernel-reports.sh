@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# zernel-reports.sh: hands what zerneld knows of the jobs of this node on to Slurm and to their users. It is for a timer
+# (zernel-reports.timer), never for a prolog or epilog: it asks slurmctld and waits for it.
+#
+#   zernel-reports.sh [-r] [-c] [-m] [-n NODE] [-d REPORTS] [-s STATE]
+#     -r          AdminComment of jobs that run: what is known of them so far
+#     -c          AdminComment of jobs that have ended since the last call, in the accounting database (slurmdbd)
+#     -m          their reports as mail, to those who asked for mail at the end (--mail-type=END or ALL)
+#     -n NODE     what Slurm calls this node, if that is not its short host name
+#     -d REPORTS  where the reports are: /var/lib/zernel/jobs
+#     -s STATE    a folder of its own: /var/lib/zernel-reports
+# Of a job of several nodes its first one speaks. The first call only notes the time. Exit status: 0; 1 if Slurm, the
+# daemon or the mailer refused something, which stderr names.
+set -u
+LC_ALL=C
+export LC_ALL
+
+reports=/var/lib/zernel/jobs state=/var/lib/zernel-reports running='' comment='' mail='' status=0
+node=${SLURMD_NODENAME:-$(uname -n)}
+node=${node%%.*}
+while getopts rcmn:d:s: option; do
+	case $option in
+	r) running=yes ;;
+	c) comment=yes ;;
+	m) mail=yes ;;
+	n) node=$OPTARG ;;
+	d) reports=$OPTARG ;;
+	s) state=$OPTARG ;;
+	*) exit 2 ;;
+	esac
+done
+
+failed() {
+	echo "zernel-reports: $*" >&2
+	status=1
+}
+
+# Slurm's commands, zernel and the mailer: none may hold the next call up, nor keep the lock when it leaves a process
+# behind.
+ask() {
+	timeout 20 "$@" </dev/null 9>&-
+}
+
+# A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but the
+# host.
+is_first_node() {
+	case $1 in '' | *[!0-9]*) return 1 ;; esac
+	[ "$(ask squeue -h -t all -j "$1" -o %B 2>/dev/null)" = "$node" ]
+}
+
+comment_running() {
+	ask zernel job list | while read -r id _ is _; do
+		[ "$is" = running ] || continue
+		is_first_node "$id" || continue
+		line=$(ask zernel job report "$id" --line) || continue # it has gone meanwhile
+		ask scontrol update "JobId=$id" "AdminComment=$line" >/dev/null 2>&1 || true # likewise
+	done
+}
+
+comment_ended() {
+	if line=$(ask zernel job report "$1" --restart "$2" --line) &&
+		ask sacctmgr -i modify job where "jobid=$1" set "AdminComment=$line" >/dev/null; then
+		return
+	fi
+	failed "no comment for job $1"
+}
+
+# Who asked for mail at the end. A name of a job may contain such words, and line ends, so the last ones count, which
+# are Slurm's.
+mail_address() {
+	ask scontrol -o show job "$1" 2>/dev/null |
+		sed -n 's/.* MailUser=\([A-Za-z0-9][A-Za-z0-9._+@-]*\) MailType=\([A-Z_,]*\).*/\1 ,\2,/p' |
+		sed -n 's/ .*,\(END\|ALL\),.*//p' | tail -n 1
+}
+
+mail_report() {
+	to=$(mail_address "$1")
+	[ "$to" ] || return
+	if text=$(ask zernel job report "$1" --restart "$2" --mail) &&
+		printf 'To: %s\n%s\n' "$to" "$text" | timeout 20 "${SENDMAIL:-/usr/sbin/sendmail}" -i -- "$to" 9>&-; then
+		return
+	fi
+	failed "no mail for job $1"
+}
+
+# The time of a change of the file's inode is that of its renaming, so no report is missed that was being written.
+each_ended() {
+	find "$reports" -maxdepth 1 -type f -name '*.json' -cnewer "$state/last" >"$state/ended" || failed "cannot read $reports"
+	while read -r path; do
+		id=${path##*/} restart=0
+		id=${id%.json}
+		case $id in *_*) restart=${id#*_} id=${id%%_*} ;; esac
+		case $id$restart in *[!0-9]*) continue ;; esac
+		is_first_node "$id" || continue
+		[ -z "$comment" ] || comment_ended "$id" "$restart"
+		[ -z "$mail" ] || mail_report "$id" "$restart"
+	done <"$state/ended"
+}
+
+umask 077
+mkdir -p "$state" || exit 1
+exec 9>"$state/lock"
+flock -n 9 || exit 0
+touch "$state/next" || exit 1
+[ -z "$running" ] || comment_running
+[ ! -e "$state/last" ] || each_ended
+mv "$state/next" "$state/last"
+exit $status

@@ -5,7 +5,7 @@
  * prefixes of its public names, and its purpose.
  *
  * Contents, in call order: a file calls its own folder and those above it.
- *   base     log clock version loop options options_read text file mountinfo url token units procfs
+ *   base     log clock version pages loop options options_read text file mountinfo url token units procfs
  *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path
  *            ras dcgm figures nvml
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity stopped
@@ -15,7 +15,7 @@
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs companion gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate stats arena arena_job arena_quota
  *            arena_request ends probe shadow mappers system file_budget change mapped judge libraries scan
- *            mappings places members services holders find python naming clock walker
+ *            mappings places members services holders children find python naming clock walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup usage
  *            energy fabric ghosts annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
@@ -44,7 +44,7 @@
 /* ---- 1. Limits. Nothing is allocated after start-up: these are all the tables there are. ---- */
 
 #define ZN_PROCS_MAX        1024 /* processes that call a hooked library at one time; the next is dropped and counted */
-#define ZN_HISTS_MAX        3200 /* histograms of one page each: 12.5 MiB of kernel memory */
+#define ZN_HISTS_MAX        3200 /* histograms of half a page each: 6.25 MiB of kernel memory */
 #define ZN_HISTS_FIRST      1    /* histogram 0 is never handed out, so that 0 can mean "none" */
 #define ZN_CALLS_MAX        4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
 #define ZN_SOCKS_MAX        4096 /* TCP connections of processes that call a hooked library */
@@ -173,20 +173,24 @@ static inline __u64 zn_bucket_floor(__u32 bucket)
 		<< ((i >> ZN_BUCKET_BITS) + ZN_FIRST_POWER - ZN_BUCKET_BITS);
 }
 
-/* One page. Added to with atomics by BPF and read with plain loads by the daemon; only whole-page zeroing resets it. */
+/* Half a page. Added to with atomics by BPF and read with plain loads by the daemon; only zeroing all of it resets it.
+ * A bucket has 32 bits: the daemon takes 2^31 out of one that has them and keeps how often it did (zn_hist_carry()).
+ * So what a bucket holds is told by the functions of model/histogram.c alone. */
+#define ZN_CARRY_BITS 31
 struct zn_hist {
 	__u64 calls;
 	__u64 errors;
 	__u64 bytes;
 	__u64 sum_ns;
 	__u64 max_ns;
-	__u32 owner; /* who holds it of the quota */
-	__u32 pad;
-	__u64 spread; /* of reads or writes of files: so many that each group of CPUs has a series of its own */
-	__u64 reserved[23];
-	__u64 bucket[ZN_BUCKETS];
+	__u32 owner;         /* who holds it of the quota */
+	__u32 carries;       /* where what was taken out of the buckets is; 0: nothing was; ZN_CARRIES_BEHIND */
+	__u64 spread;        /* of reads or writes of files: so many that each group of CPUs has a series of its own */
+	__u64 carried_calls; /* at the last look at the buckets for that */
+	__u64 reserved[7];
+	__u32 bucket[ZN_BUCKETS];
 };
-_Static_assert(sizeof(struct zn_hist) == 4096, "a histogram is one page, so that the daemon maps only those in use");
+_Static_assert(sizeof(struct zn_hist) == 2048, "two histograms are one page");
 
 /* The same with 4 buckets per power of two, in a quarter of the memory; it begins as the other one does. A quantile is
  * at most 12.5 % off. */
@@ -198,10 +202,11 @@ struct zn_coarse_hist {
 	__u64 bytes;
 	__u64 sum_ns;
 	__u64 max_ns;
-	__u64 reserved;
-	__u64 bucket[ZN_COARSE_BUCKETS];
+	__u32 carries;       /* as in struct zn_hist */
+	__u32 carried_calls; /* the low half */
+	__u32 bucket[ZN_COARSE_BUCKETS];
 };
-_Static_assert(sizeof(struct zn_coarse_hist) == 1024 &&
+_Static_assert(sizeof(struct zn_coarse_hist) == 536 &&
 		__builtin_offsetof(struct zn_coarse_hist, max_ns) == __builtin_offsetof(struct zn_hist, max_ns),
 	"a coarse histogram begins as a whole one");
 
@@ -988,14 +993,15 @@ struct zn_alloc_key {
 };
 struct zn_alloc {
 	__u64 bytes;
-	__u64 ctx;     /* 0: not known; a mapping: its handle */
-	__u32 ctx_gen; /* generation of that context: an older one is gone, and with it these bytes */
-	__u32 refs;    /* VMM: handles and mappings that keep it alive */
-	__u16 gpu;     /* ordinal or ZN_PROC_GPUS */
+	__u64 ctx; /* 0: not known, as of VMM; a mapping: its handle */
+	union {
+		__u32 ctx_gen; /* generation of that context: an older one is gone, and with it these bytes */
+		__u32 refs;    /* key.kind ZN_K_VMM: handles and mappings that keep it alive */
+	};
+	__u16 gpu; /* ordinal or ZN_PROC_GPUS */
 	__u16 kind;
-	__u32 pad;
 };
-_Static_assert(sizeof(struct zn_alloc_key) == 16 && sizeof(struct zn_alloc) == 32, "padding");
+_Static_assert(sizeof(struct zn_alloc_key) == 16 && sizeof(struct zn_alloc) == 24, "padding");
 
 /* CUDA contexts: key addr = CUcontext. Primary contexts by device: key addr = ordinal (never a pointer). */
 struct zn_ctx_key {
@@ -2264,6 +2270,14 @@ void zn_moment_now(struct zn_moment *m);
 /* ---- base/version.c (zn_version zn_commit): which version and commit this is. ---- */
 
 extern const char zn_version[], zn_commit[];
+
+/* ---- base/pages.c (zn_pages_): keeps out of memory what is not needed. ---- */
+
+/* As memset() to 0, but memory that is zero is not written to, so that it is not taken. */
+void zn_pages_clear(void *at, size_t len);
+/* Gives back what the calling thread's stack once had, and variables of its own that are zero: the C library writes to
+ * all of them when it starts a thread. Not for the first thread. */
+void zn_pages_drop_stack(void);
 
 /* ---- base/loop.c (zn_loop_ zn_timer_): the epoll loop. ---- */
 
@@ -3574,6 +3588,7 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t index);
 struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t index); /* NULL also if it is free */
+void zn_arena_carry(struct zn_arena *a);                           /* each tick: see zn_hist_carry() */
 
 /* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
@@ -3585,8 +3600,30 @@ static inline void zn_hist_add(struct zn_hist *h, uint64_t ns)
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }
-void zn_hist_merge(struct zn_hist *to, const struct zn_hist *from);
-void zn_hist_merge_coarse(struct zn_hist *to, const struct zn_coarse_hist *from);
+/* A sum of histograms, which is read as one by way of its first member. Zero is an empty one. One page. */
+#define ZN_CARRIES_BEHIND 0xffffffffu
+struct zn_hist_sum {
+	struct zn_hist hist;
+	uint32_t carried[ZN_BUCKETS];
+	uint32_t pad[30];
+};
+_Static_assert(sizeof(struct zn_hist_sum) == 4096, "one page");
+void zn_hist_merge(struct zn_hist_sum *to, const struct zn_hist *from);
+void zn_hist_merge_coarse(struct zn_hist_sum *to, const struct zn_coarse_hist *from);
+/* Adds one to another of an arena, which nobody else adds to; slot: of that one in its table. */
+void zn_hist_fold(struct zn_hist *to, uint32_t slot, const struct zn_hist *from);
+void zn_hist_fold_coarse(struct zn_coarse_hist *to, uint32_t index, const struct zn_coarse_hist *from);
+/* Takes what is too much out of the buckets of one of an arena. On each tick: a bucket that is not looked at for 2^30
+ * calls and those of a tick may be full. */
+void zn_hist_carry(struct zn_hist *h, uint32_t slot);
+void zn_hist_carry_coarse(struct zn_coarse_hist *h, uint32_t index);
+/* Of one that is nobody's any more. */
+void zn_hist_clear(struct zn_hist *h);
+void zn_hist_clear_coarse(struct zn_coarse_hist *h);
+uint64_t zn_hist_bucket(const struct zn_hist *h, uint32_t bucket);
+/* The low halves of all buckets, for differences; add: to what is there. */
+void zn_hist_low(const struct zn_hist *h, uint32_t to[ZN_BUCKETS]);
+void zn_hist_low_add(const struct zn_hist *h, uint32_t to[ZN_BUCKETS]);
 /* q in per mille of the recorded durations, in ns: the middle of the bucket that holds it, at most 3.2 % off from 128
  * ns on, never above the largest. 0 if there is none. */
 uint64_t zn_hist_quantile(const struct zn_hist *h, uint32_t q);
@@ -3670,11 +3707,11 @@ struct zn_agg {
 	uint32_t row_count;
 	uint64_t tick_ns;
 	/* sums of processes that have gone */
-	struct zn_hist gone[ZN_OPERATION_COUNT];
+	struct zn_hist_sum gone[ZN_OPERATION_COUNT];
 	__u64 gone_count[ZN_COUNTER_SLOTS];
 	uint64_t family_cost_ns[ZN_FAMILY_COUNT]; /* of all processes, as in struct zn_info */
 	uint64_t family_cost_rate[ZN_FAMILY_COUNT];
-	struct zn_hist merged; /* scratch of zn_agg_merge() */
+	struct zn_hist_sum merged; /* scratch of zn_agg_merge() */
 	struct zn_comm comms[ZN_COMMS_MAX];
 	size_t comm_count;
 	/* called before the row of a process that has gone is given back; NULL: nobody asks */
@@ -4459,7 +4496,12 @@ void zn_stacks_usage(struct zn_stacks *s, struct zn_stacks_usage *to); /* takes 
 /* The key of a route for the map `routes`; OTHER has none. */
 uint64_t zn_request_route_key(enum zn_request_route route);
 /* The server of an index, or NULL; its series of a route, or NULL: it had no such request. */
-const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index);
+static inline const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index)
+{
+	const struct zn_server *server = a->servers && index < ZN_SERVERS_MAX ? &a->servers[index] : NULL;
+
+	return server && server->id && !server->gone_ns ? server : NULL;
+}
 const struct zn_server *zn_server_by_id(const struct zn_arena *a, uint32_t id);
 bool zn_server_is(const struct zn_arena *a, uint32_t tgid);
 const struct zn_request_series *zn_server_series(
@@ -6353,6 +6395,20 @@ void zn_holders_run(struct zn_holders *h, uint64_t until_ns);
 void zn_holders_close(struct zn_holders *h);
 #endif
 
+/* ---- probe/children.c (zn_children_): workers that were forked before their parent was tracked. ---- */
+
+#ifdef ZN_IN_probe
+struct zn_children {
+	struct zn_arena *arena;
+	struct zn_tree tree;
+	uint32_t looked_for[ZN_PROCS_MAX]; /* ids of processes whose children were looked for, by row */
+};
+void zn_children_init(struct zn_children *c, struct zn_arena *arena);
+void zn_children_close(struct zn_children *c);
+bool zn_children_pending(const struct zn_children *c);           /* there is something left to look at */
+void zn_children_find(struct zn_children *c, uint64_t until_ns); /* a part of it, not longer than until then */
+#endif
+
 /* ---- probe/find.c (zn_find_): the thread that finds libraries, and reads /proc. ---- */
 
 /* One thread of its own, because a user's file system may block it for as long as it likes. */
@@ -6431,8 +6487,6 @@ struct zn_naming_frame {
 };
 int zn_naming_open(struct zn_naming *n); /* before any thread and any filter */
 void zn_naming_close(struct zn_naming *n);
-/* Nothing is read of this owner now. */
-bool zn_naming_waits(struct zn_naming *n, uint32_t owner, uint64_t now_ns);
 /* The process that held a reader up last; 0: none, or it is read again. */
 uint32_t zn_naming_held(const struct zn_naming *n);
 /* As zn_python_find(). */
@@ -6595,7 +6649,7 @@ void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart,
 
 #define ZN_JOB_GRACE_NS   (10 * ZN_NS_PER_S) /* between the two signs of a job's end, epilog and control group */
 #define ZN_JOB_ALERTS     16
-#define ZN_JOB_GONE_BYTES (ZN_OPERATION_COUNT * sizeof(struct zn_hist))
+#define ZN_JOB_GONE_BYTES (ZN_OPERATION_COUNT * sizeof(struct zn_hist_sum))
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
 enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
 struct zn_job_gpu {
@@ -6643,7 +6697,7 @@ struct zn_job {
 	uint32_t gpu_count;
 	uint64_t count[ZN_COUNTER_SLOTS]; /* of processes that have gone; gauges are 0 */
 	struct zn_proc_gpu memory;        /* likewise: their alloc_calls to fail_other, on all GPUs together */
-	struct zn_hist *gone;             /* ZN_OPERATION_COUNT of them, likewise */
+	struct zn_hist_sum *gone;         /* ZN_OPERATION_COUNT of them, likewise */
 	struct zn_job_alert alert[ZN_JOB_ALERTS];
 	uint32_t alert_count, alerts_lost;
 	uint64_t lost_start[ZN_LOSS_COUNT]; /* the node's losses when it started: what came since may be its own */
@@ -6665,7 +6719,7 @@ struct zn_jobs {
 	uint64_t refused;                   /* newcomers that found the table full */
 	bool crowded; /* series of file I/O run short: jobs that have ended make room. job/io.c sets it */
 	uint64_t tick_ns;
-	struct zn_hist merged;            /* scratch of zn_job_merge() */
+	struct zn_hist_sum merged;        /* scratch of zn_job_merge() */
 	uint64_t count[ZN_COUNTER_SLOTS]; /* scratch of zn_job_counts() */
 	uint64_t alerts_ns;               /* alerts that fired up to here are noted */
 	uint32_t tasks[ZN_JOBS_MAX];      /* processes of each job, when one without any was looked for last */
@@ -6798,7 +6852,7 @@ struct zn_io_sums {
 	uint16_t hidden[ZN_JOBS_MAX]; /* by a job's slot: operations, a bit each, of rows of it that wait */
 	uint64_t tick_ns;
 	struct zn_io_entry entry[ZN_IO_MAX]; /* scratch */
-	struct zn_hist merged;               /* scratch of zn_io_sum_merge() */
+	struct zn_hist_sum merged;           /* scratch of zn_io_sum_merge() */
 };
 void zn_io_sums_init(struct zn_io_sums *f, struct zn_arena *arena, struct zn_jobs *jobs);
 /* Finds what is new. At each tick, and before figures are shown, so that what is short is seen too. */

@@ -586,7 +586,10 @@ static int fail_with(const char *why)
 static int run_daemon(struct zn_daemon *d)
 {
 	char why[ZN_TEXT_MAX] = "";
-	int err = daemon_open(d, why);
+	int err;
+
+	mallopt(M_ARENA_MAX, 1); /* threads that load programs would keep one each */
+	err = daemon_open(d, why);
 
 	d->watchdog_fd = err ? -1 : zn_systemd_open(); /* the filter allows no further socket */
 	if (!err)

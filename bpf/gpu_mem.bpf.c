@@ -150,9 +150,10 @@ static __always_inline void freed_undo(struct zn_call *c, __u32 space)
 		.ctx_gen = packed >> 32,
 		.gpu = packed >> 16,
 		.kind = packed,
-		.refs = 1,
 	};
 
+	if (space == ZN_K_VMM)
+		a.refs = 1;
 	ledger_enter(c->proc, &key, &a);
 }
 

@@ -199,7 +199,7 @@ int zn_alerts_open(
 {
 	uint64_t seed;
 
-	memset(a, 0, offsetof(struct zn_alerts, book)); /* memory that nobody needs is not touched */
+	zn_pages_clear(a, offsetof(struct zn_alerts, book));
 	a->work.past_count = 0;
 	memset(a->work.past_slot, 0, sizeof(a->work.past_slot));
 	a->work.lost = 0;

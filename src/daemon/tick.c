@@ -120,6 +120,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	if (!d->options.simulate)
 		live_tick(d);
 	xids_tick(d);
+	zn_arena_carry(d->agg.arena);
 	zn_agg_tick(&d->agg, now);
 	look_if_needed(d);
 	zn_rates_tick(&d->rates, &d->agg, now);

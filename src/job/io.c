@@ -34,7 +34,7 @@ static const struct zn_hist *hist_of_slot(const struct zn_io_sums *f, uint32_t s
 	return (const struct zn_hist *)zn_arena_coarse(f->arena, slot - ZN_HISTS_MAX);
 }
 
-static void merge_into(struct zn_io_sums *f, struct zn_hist *to, uint32_t slot)
+static void merge_into(struct zn_io_sums *f, struct zn_hist_sum *to, uint32_t slot)
 {
 	const struct zn_hist *h = hist_of_slot(f, slot);
 
@@ -47,23 +47,12 @@ static void merge_into(struct zn_io_sums *f, struct zn_hist *to, uint32_t slot)
 /* Adds one to another of the same kind, which nobody else changes. */
 static void fold_into(struct zn_io_sums *f, uint32_t to, uint32_t slot)
 {
-	struct zn_coarse_hist *into;
-	const struct zn_coarse_hist *from;
+	uint32_t into = to - ZN_HISTS_MAX, from = slot - ZN_HISTS_MAX;
 
-	if (slot < ZN_HISTS_MAX) {
-		merge_into(f, zn_arena_hist(f->arena, to), slot);
-		return;
-	}
-	into = zn_arena_coarse(f->arena, to - ZN_HISTS_MAX);
-	from = zn_arena_coarse(f->arena, slot - ZN_HISTS_MAX);
-	into->calls += from->calls;
-	into->errors += from->errors;
-	into->bytes += from->bytes;
-	into->sum_ns += from->sum_ns;
-	if (from->max_ns > into->max_ns)
-		into->max_ns = from->max_ns;
-	for (uint32_t i = 0; i < ZN_COARSE_BUCKETS; i++)
-		into->bucket[i] += from->bucket[i];
+	if (slot < ZN_HISTS_MAX)
+		zn_hist_fold(zn_arena_hist(f->arena, to), to, zn_arena_hist(f->arena, slot));
+	else
+		zn_hist_fold_coarse(zn_arena_coarse(f->arena, into), into, zn_arena_coarse(f->arena, from));
 }
 
 /* ---- Chains of rows. ---- */
@@ -515,7 +504,7 @@ const struct zn_hist *zn_io_sum_merge(
 			return NULL;
 		merge_op(f, &f->io_sum[i], op);
 	}
-	return &f->merged;
+	return &f->merged.hist;
 }
 
 /* NULL: it is of no job, or of a forgotten job. */

@@ -280,7 +280,7 @@ static void settle_ended(struct zn_jobs *j)
 static void forget_job(struct zn_jobs *j, struct zn_job *job)
 {
 	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++)
-		if (job->gone[d].calls || job->gone[d].errors || job->gone[d].bytes)
+		if (job->gone[d].hist.calls || job->gone[d].hist.errors || job->gone[d].hist.bytes)
 			memset(&job->gone[d], 0, sizeof(job->gone[d]));
 	j->agg->arena->ops->job_forget(j->agg->arena, job->slot);
 	job->state = ZN_JOB_FREE;

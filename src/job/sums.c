@@ -9,8 +9,8 @@
 const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation operation)
 {
 	memset(&j->merged, 0, sizeof(j->merged));
-	if (job->gone[operation].calls)
-		zn_hist_merge(&j->merged, &job->gone[operation]);
+	if (job->gone[operation].hist.calls)
+		zn_hist_merge(&j->merged, &job->gone[operation].hist);
 	for (uint32_t r = 0; r < j->agg->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
 		const struct zn_hist *h =
@@ -19,7 +19,7 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 		if (h && h->calls)
 			zn_hist_merge(&j->merged, h);
 	}
-	return &j->merged;
+	return &j->merged.hist;
 }
 
 const uint64_t *zn_job_counts(struct zn_jobs *j, const struct zn_job *job)

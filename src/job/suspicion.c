@@ -35,7 +35,7 @@ static bool is_own(const struct zn_suspicions *s, const char *host)
 
 void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_sender *sender, const char *proc)
 {
-	memset(s, 0, sizeof(*s));
+	zn_pages_clear(s, sizeof(*s));
 	s->agg = agg;
 	s->sender = sender;
 	s->proc = proc;

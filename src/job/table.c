@@ -109,7 +109,7 @@ static struct zn_job *adopt_row(struct zn_jobs *j, const struct zn_job_shared *r
 	job->uid = ZN_UNKNOWN;
 	job->start_ns = job->counted_ns = row->start_ns;
 	job->start_wall_ms = wall_ms_of(row->start_ns);
-	job->gone = (struct zn_hist *)((char *)j->memory + slot * ZN_JOB_GONE_BYTES);
+	job->gone = (struct zn_hist_sum *)((char *)j->memory + slot * ZN_JOB_GONE_BYTES);
 	zn_job_note_losses(j, job->lost_start);
 	if (slot >= j->high)
 		j->high = slot + 1;

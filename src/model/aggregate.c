@@ -457,13 +457,13 @@ const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation oper
 		if (h && h->calls)
 			zn_hist_merge(&a->merged, h);
 	}
-	return &a->merged;
+	return &a->merged.hist;
 }
 
 const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation operation)
 {
 	zn_agg_merge_live(a, operation);
-	if (a->gone[operation].calls)
-		zn_hist_merge(&a->merged, &a->gone[operation]);
-	return &a->merged;
+	if (a->gone[operation].hist.calls)
+		zn_hist_merge(&a->merged, &a->gone[operation].hist);
+	return &a->merged.hist;
 }

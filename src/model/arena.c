@@ -10,8 +10,10 @@ static bool bit_test(const uint8_t *bits, uint32_t i)
 }
 
 /* A row of a table that is mapped as its rows are used; map: NULL where all of it is there. */
-static bool is_mapped(struct zn_arena *a, const uint8_t *bits, uint32_t i, int (*map)(struct zn_arena *a, uint32_t i))
+static bool is_mapped(struct zn_arena *a, uint8_t *bits, uint32_t i, int (*map)(struct zn_arena *a, uint32_t i))
 {
+	if (!map)
+		bits[i / 8] |= 1 << (i % 8);
 	return !map || bit_test(bits, i) || map(a, i) == 0;
 }
 
@@ -41,6 +43,31 @@ struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index)
 	if (index >= ZN_IO_MAX || !a->coarse)
 		return NULL;
 	return is_mapped(a, a->coarse_mapped, index, a->ops->map_coarse) ? &a->coarse[index] : NULL;
+}
+
+/* So that those are mapped which no tick reads. */
+static void map_unread(struct zn_arena *a)
+{
+	for (uint32_t i = 0; i < ZN_SKEWS_MAX; i++) {
+		struct zn_skew *s = zn_arena_skew(a, i);
+
+		if (s)
+			zn_arena_hist(a, s->hist);
+	}
+	for (uint32_t i = 0; a->servers && i < ZN_SERVERS_MAX; i++)
+		for (uint32_t d = 0; d < ZN_LEN(a->servers[i].hist); d++)
+			zn_arena_hist(a, a->servers[i].hist[d]);
+}
+
+void zn_arena_carry(struct zn_arena *a)
+{
+	map_unread(a);
+	for (uint32_t i = ZN_HISTS_FIRST; i < ZN_HISTS_MAX; i++)
+		if (bit_test(a->hist_mapped, i))
+			zn_hist_carry(&a->hists[i], i);
+	for (uint32_t i = 0; i < ZN_IO_MAX; i++)
+		if (bit_test(a->coarse_mapped, i))
+			zn_hist_carry_coarse(&a->coarse[i], i);
 }
 
 struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot)

@@ -308,9 +308,10 @@ static uint64_t group_sum(struct zn_hist *now, const struct reading *r, uint32_t
 			continue;
 		calls += h->calls;
 		if (any) {
-			zn_hist_merge(now, h);
+			zn_hist_low_add(h, now->bucket);
+			now->max_ns = h->max_ns > now->max_ns ? h->max_ns : now->max_ns;
 		} else {
-			memcpy(now->bucket, h->bucket, sizeof(now->bucket));
+			zn_hist_low(h, now->bucket);
 			now->max_ns = h->max_ns;
 		}
 		any = true;
@@ -330,7 +331,7 @@ static double read_group(struct reading *r, uint32_t group)
 	r->process->calls[group] = calls;
 #pragma GCC unroll 8
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
-		uint32_t count = (uint32_t)now->bucket[i];
+		uint32_t count = now->bucket[i];
 
 		now->bucket[i] = count - before[i];
 		before[i] = count;

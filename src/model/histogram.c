@@ -1,21 +1,71 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* histogram.c: sums, quantiles and buckets of histograms, also while BPF programs add to them. */
 #include "zernel.h"
+#include <string.h>
 
-void zn_hist_merge(struct zn_hist *restrict to, const struct zn_hist *restrict from)
+/*
+ * A bucket's count is what stands in it and 2^31 for each time that so many were taken out of it. How often that was is
+ * kept here for histograms of an arena, by their slot, as BPF does not need it and nearly all have none: memory that is
+ * never written to is not taken. A sum has it behind itself.
+ */
+#define CARRY (1u << ZN_CARRY_BITS)
+#define LOOK  (CARRY / 2) /* calls between two looks */
+
+/* Of functions whose time is that of loops over all buckets. */
+#define VECTORS __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic")))
+
+static uint32_t carried[ZN_HISTS_MAX][ZN_BUCKETS];
+static uint32_t carried_coarse[ZN_IO_MAX][ZN_COARSE_BUCKETS];
+
+static const uint32_t *carried_of(const struct zn_hist *h)
 {
-	to->calls += from->calls;
-	to->errors += from->errors;
-	to->bytes += from->bytes;
-	to->sum_ns += from->sum_ns;
-	if (from->max_ns > to->max_ns)
-		to->max_ns = from->max_ns;
-#pragma GCC unroll 4
-	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
-		to->bucket[i] += from->bucket[i];
+	if (h->carries == ZN_CARRIES_BEHIND)
+		return ((const struct zn_hist_sum *)h)->carried;
+	return h->carries && h->carries < ZN_HISTS_MAX ? carried[h->carries] : NULL;
 }
 
-void zn_hist_merge_coarse(struct zn_hist *restrict to, const struct zn_coarse_hist *restrict from)
+static uint32_t bucket_read(const uint32_t *bucket)
+{
+	return __atomic_load_n(bucket, __ATOMIC_RELAXED);
+}
+
+uint64_t zn_hist_bucket(const struct zn_hist *h, uint32_t bucket)
+{
+	const uint32_t *c = carried_of(h);
+
+	return bucket_read(&h->bucket[bucket]) + (c ? (uint64_t)c[bucket] << ZN_CARRY_BITS : 0);
+}
+
+void zn_hist_low(const struct zn_hist *h, uint32_t to[ZN_BUCKETS])
+{
+	memset(to, 0, ZN_BUCKETS * sizeof(*to));
+	zn_hist_low_add(h, to);
+}
+
+VECTORS void zn_hist_low_add(const struct zn_hist *h, uint32_t to[ZN_BUCKETS])
+{
+	const uint32_t *c = carried_of(h);
+
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
+		to[i] += h->bucket[i];
+	for (uint32_t i = 0; c && i < ZN_BUCKETS; i++)
+		to[i] += c[i] << ZN_CARRY_BITS;
+}
+
+/* Adds to a bucket that nobody else adds to; carries: where it keeps what is too much. True: it kept something. */
+static bool bucket_add(uint32_t *bucket, uint32_t *carries, uint64_t count)
+{
+	uint64_t sum = *bucket + (count & (CARRY - 1));
+	uint32_t over = (uint32_t)(sum >> ZN_CARRY_BITS) + (uint32_t)(count >> ZN_CARRY_BITS);
+
+	*bucket = (uint32_t)sum & (CARRY - 1);
+	if (over)
+		*carries += over;
+	return over != 0;
+}
+
+/* What both kinds have in common. */
+static void sums_add(struct zn_hist *restrict to, const struct zn_hist *restrict from)
 {
 	to->calls += from->calls;
 	to->errors += from->errors;
@@ -23,8 +73,126 @@ void zn_hist_merge_coarse(struct zn_hist *restrict to, const struct zn_coarse_hi
 	to->sum_ns += from->sum_ns;
 	if (from->max_ns > to->max_ns)
 		to->max_ns = from->max_ns;
+}
+
+/* All in one go where nothing is carried, and nothing will be: what stands in the buckets is 2^31 - 1 at most. */
+VECTORS static bool add_plain(struct zn_hist *restrict to, const struct zn_hist *restrict from)
+{
+	uint32_t sum[ZN_BUCKETS], all = 0;
+
+	if (from->carries)
+		return false;
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
+		uint32_t n = from->bucket[i], before = to->bucket[i];
+
+		sum[i] = before + n;
+		all |= sum[i] | before | n;
+	}
+	if (all & CARRY)
+		return false;
+	memcpy(to->bucket, sum, sizeof(sum));
+	return true;
+}
+
+static void add_carried(struct zn_hist *to, uint32_t *carries, uint32_t place, const struct zn_hist *from)
+{
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
+		if (bucket_add(&to->bucket[i], &carries[i], zn_hist_bucket(from, i)))
+			to->carries = place;
+}
+
+void zn_hist_merge(struct zn_hist_sum *restrict to, const struct zn_hist *restrict from)
+{
+	sums_add(&to->hist, from);
+	if (!add_plain(&to->hist, from))
+		add_carried(&to->hist, to->carried, ZN_CARRIES_BEHIND, from);
+}
+
+void zn_hist_fold(struct zn_hist *restrict to, uint32_t slot, const struct zn_hist *restrict from)
+{
+	sums_add(to, from);
+	if (!add_plain(to, from))
+		add_carried(to, carried[slot], slot, from);
+}
+
+static uint64_t coarse_bucket(const struct zn_coarse_hist *h, uint32_t i)
+{
+	uint64_t n = bucket_read(&h->bucket[i]);
+
+	return h->carries && h->carries <= ZN_IO_MAX
+		? n + ((uint64_t)carried_coarse[h->carries - 1][i] << ZN_CARRY_BITS)
+		: n;
+}
+
+void zn_hist_merge_coarse(struct zn_hist_sum *restrict to, const struct zn_coarse_hist *restrict from)
+{
+	sums_add(&to->hist, (const struct zn_hist *)from);
+	for (uint32_t i = 0; i < ZN_COARSE_BUCKETS; i++) {
+		uint32_t middle = zn_coarse_middle(i);
+
+		if (bucket_add(&to->hist.bucket[middle], &to->carried[middle], coarse_bucket(from, i)))
+			to->hist.carries = ZN_CARRIES_BEHIND;
+	}
+}
+
+void zn_hist_fold_coarse(struct zn_coarse_hist *restrict to, uint32_t index, const struct zn_coarse_hist *restrict from)
+{
+	sums_add((struct zn_hist *)to, (const struct zn_hist *)from);
 	for (uint32_t i = 0; i < ZN_COARSE_BUCKETS; i++)
-		to->bucket[zn_coarse_middle(i)] += from->bucket[i];
+		if (bucket_add(&to->bucket[i], &carried_coarse[index][i], coarse_bucket(from, i)))
+			to->carries = index + 1;
+}
+
+/* Takes 2^31 out of each bucket that has them; BPF may be adding to it. True: out of some. */
+static bool take_out(uint32_t *bucket, uint32_t *carries, uint32_t count)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (!(bucket_read(&bucket[i]) & CARRY))
+			continue;
+		carries[i]++;
+		__atomic_fetch_sub(&bucket[i], CARRY, __ATOMIC_RELAXED);
+		any = true;
+	}
+	return any;
+}
+
+/* A bucket has less than 2^31 after a look, and less than 2^30 calls and those of one tick more at the next. */
+void zn_hist_carry(struct zn_hist *h, uint32_t slot)
+{
+	uint64_t calls = h->calls;
+
+	if (calls - h->carried_calls < LOOK)
+		return;
+	h->carried_calls = calls;
+	if (take_out(h->bucket, carried[slot], ZN_BUCKETS))
+		h->carries = slot;
+}
+
+void zn_hist_carry_coarse(struct zn_coarse_hist *h, uint32_t index)
+{
+	uint32_t calls = (uint32_t)h->calls;
+
+	if (calls - h->carried_calls < LOOK)
+		return;
+	h->carried_calls = calls;
+	if (take_out(h->bucket, carried_coarse[index], ZN_COARSE_BUCKETS))
+		h->carries = index + 1;
+}
+
+void zn_hist_clear(struct zn_hist *h)
+{
+	if (h->carries && h->carries < ZN_HISTS_MAX)
+		memset(carried[h->carries], 0, sizeof(carried[0]));
+	memset(h, 0, sizeof(*h));
+}
+
+void zn_hist_clear_coarse(struct zn_coarse_hist *h)
+{
+	if (h->carries && h->carries <= ZN_IO_MAX)
+		memset(carried_coarse[h->carries - 1], 0, sizeof(carried_coarse[0]));
+	memset(h, 0, sizeof(*h));
 }
 
 /* Sums over powers of two: the first bucket, the buckets of each power, the last bucket. */
@@ -36,25 +204,39 @@ static uint32_t power_first(uint32_t power)
 	return power ? 1 + (power - 1) * PER_POWER : 0;
 }
 
+/* The first power of which no bucket has any: none is above that of the longest. A call that is being added is told
+ * once BPF has told how long it was. */
+static uint32_t powers_used(const struct zn_hist *h)
+{
+	uint32_t bucket = zn_bucket_of(h->max_ns);
+
+	return bucket == ZN_BUCKETS - 1 ? POWERS - 1 : bucket ? (bucket - 1) / PER_POWER + 2 : 1;
+}
+
 /* Returns the sum of all. */
 static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 {
-	uint64_t all;
+	const uint32_t *c = carried_of(h);
+	uint32_t used = powers_used(h);
+	uint64_t all = 0;
 
-	to[0] = h->bucket[0];
-	to[POWERS - 1] = h->bucket[ZN_BUCKETS - 1];
-	all = to[0] + to[POWERS - 1];
-	for (uint32_t p = 1; p < POWERS - 1; p++) {
-		const __u64 *bucket = &h->bucket[power_first(p)];
+	for (uint32_t p = 1; p < used; p++) {
+		const uint32_t *bucket = &h->bucket[power_first(p)];
 		uint64_t n = 0;
 
 #pragma GCC unroll 16
 		for (uint32_t i = 0; i < PER_POWER; i++)
 			n += bucket[i];
+		for (uint32_t i = 0; c && i < PER_POWER; i++)
+			n += (uint64_t)c[power_first(p) + i] << ZN_CARRY_BITS;
 		to[p] = n;
 		all += n;
 	}
-	return all;
+	for (uint32_t p = used; p < POWERS - 1; p++)
+		to[p] = 0;
+	to[0] = zn_hist_bucket(h, 0);
+	to[POWERS - 1] = zn_hist_bucket(h, ZN_BUCKETS - 1);
+	return all + to[0] + to[POWERS - 1];
 }
 
 uint64_t zn_hist_count(const struct zn_hist *h)
@@ -76,7 +258,7 @@ static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POW
 	while (p < POWERS - 1 && seen + powers[p] < rank)
 		seen += powers[p++];
 	for (i = power_first(p); i < ZN_BUCKETS - 1; i++) {
-		seen += h->bucket[i];
+		seen += zn_hist_bucket(h, i);
 		if (seen >= rank)
 			break;
 	}
@@ -176,13 +358,13 @@ void zn_hist_buckets(const struct zn_hist *h, struct zn_exp_buckets *to)
 {
 	const int16_t *index = exp_buckets_of();
 
-	to->zero = *(const volatile __u64 *)&h->bucket[0];
+	to->zero = zn_hist_bucket(h, 0);
 	to->count = to->zero;
 	to->sum_ns = h->sum_ns;
 	to->max_ns = h->max_ns;
 	to->used = 0;
 	for (uint32_t i = 1; i < ZN_BUCKETS; i++) {
-		uint64_t n = *(const volatile __u64 *)&h->bucket[i];
+		uint64_t n = zn_hist_bucket(h, i);
 
 		if (!n)
 			continue;

@@ -59,10 +59,13 @@ void zn_history_close(struct zn_history *h)
 /* The growth of a process's histogram of launches since it was last read. */
 static void take_difference(struct zn_hist *to, struct process *p, const struct zn_hist *from)
 {
-	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
-		uint32_t count = from ? (uint32_t)__atomic_load_n(&from->bucket[i], __ATOMIC_RELAXED) : 0;
+	static const struct zn_hist none;
 
-		to->bucket[i] = count - p->before[i];
+	zn_hist_low(from ? from : &none, to->bucket);
+	for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
+		uint32_t count = to->bucket[i];
+
+		to->bucket[i] -= p->before[i];
 		p->before[i] = count;
 	}
 	to->max_ns = from ? from->max_ns : 0; /* of all time: no less than that of the step */

@@ -63,16 +63,18 @@ void zn_latency_close(struct zn_latency *l)
 
 static void copy_buckets(struct buckets *to, const struct zn_hist *from)
 {
-	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
-		to->count[i] = from ? (uint32_t)__atomic_load_n(&from->bucket[i], __ATOMIC_RELAXED) : 0;
+	memset(to, 0, sizeof(*to));
+	if (from)
+		zn_hist_low_add(from, to->count);
 }
 
 /* Of what came since a reading. */
 static struct zn_summary summarize_since(struct zn_hist *to, const struct buckets *before, const struct zn_hist *from)
 {
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
-		to->bucket[i] = (uint32_t)((from ? (uint32_t)__atomic_load_n(&from->bucket[i], __ATOMIC_RELAXED) : 0) -
-			before->count[i]);
+		to->bucket[i] = -before->count[i];
+	if (from)
+		zn_hist_low_add(from, to->bucket);
 	to->max_ns = from ? from->max_ns : 0; /* of all time: no less than that of these */
 	return zn_hist_summary(to);
 }
@@ -120,7 +122,9 @@ static void sum_routes(struct zn_latency *l, struct zn_arena *a, const struct zn
 		const struct zn_hist *h = r ? zn_request_hist(a, r->hist[duration]) : NULL;
 
 		if (h)
-			zn_hist_merge(&l->now, h);
+			zn_hist_low_add(h, l->now.bucket);
+		if (h && h->max_ns > l->now.max_ns)
+			l->now.max_ns = h->max_ns;
 	}
 }
 
@@ -178,7 +182,7 @@ static struct zn_latency_point read_server(
 
 		sum_routes(l, a, s, d);
 		for (uint32_t i = 0; i < ZN_BUCKETS; i++) {
-			uint32_t count = (uint32_t)l->now.bucket[i];
+			uint32_t count = l->now.bucket[i];
 
 			l->now.bucket[i] = count - before->count[i];
 			before->count[i] = count;

@@ -191,6 +191,7 @@ static struct {
 
 static void *answer_questions(void *unused)
 {
+	zn_pages_drop_stack();
 	pthread_mutex_lock(&clerk.lock);
 	for (;;) {
 		while (!clerk.open)

@@ -29,13 +29,6 @@ uint64_t zn_request_route_key(enum zn_request_route route)
 	return zn_http1_key(&c, !star ? ZN_ROUTE_EXACT : star[1] ? ZN_ROUTE_LAST : ZN_ROUTE_BELOW);
 }
 
-const struct zn_server *zn_server_at(const struct zn_arena *a, uint32_t index)
-{
-	const struct zn_server *server = a->servers && index < ZN_SERVERS_MAX ? &a->servers[index] : NULL;
-
-	return server && server->id && !server->gone_ns ? server : NULL;
-}
-
 const struct zn_server *zn_server_by_id(const struct zn_arena *a, uint32_t id)
 {
 	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {

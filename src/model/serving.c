@@ -286,7 +286,7 @@ static void divide_work(const struct zn_serving *s, struct zn_serving_view *view
 
 void zn_serving_init(struct zn_servings *v, struct zn_arena *a)
 {
-	memset(v, 0, sizeof(*v));
+	zn_pages_clear(v, sizeof(*v));
 	v->arena = a;
 }
 

@@ -13,7 +13,7 @@ static uint64_t nccl_bytes(const struct zn_state *state, const struct zn_job *jo
 	uint64_t bytes = 0;
 
 	for (enum zn_operation d = ZN_H_NCCL_FIRST; d <= ZN_H_NCCL_LAST; d++)
-		bytes += job->gone[d].bytes;
+		bytes += job->gone[d].hist.bytes;
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 

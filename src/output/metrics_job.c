@@ -36,7 +36,7 @@ static void sum_gone(struct job_sum *s, const struct zn_job *job)
 	for (uint32_t i = 0; i < ZN_LEN(s->count); i++)
 		s->count[i] += job->count[SUMMED_FIRST + i];
 	for (enum zn_operation d = ZN_H_NCCL_FIRST; job->gone && d <= ZN_H_NCCL_LAST; d++)
-		s->nccl_bytes += job->gone[d].bytes;
+		s->nccl_bytes += job->gone[d].hist.bytes;
 }
 
 static void sum_live(struct zn_walk *w, struct job_sum *s, uint32_t row)
@@ -367,7 +367,7 @@ void zn_metrics_job_launches(struct zn_walk *w)
 /* Scratch: which processes each job has: by slot the first one, by process the next, each plus 1. */
 static struct {
 	uint16_t first[ZN_JOBS_MAX], next[ZN_PROCS_MAX];
-	struct zn_hist merged;
+	struct zn_hist_sum merged;
 } of_job;
 
 static void list_processes(struct zn_walk *w)
@@ -388,11 +388,11 @@ static void list_processes(struct zn_walk *w)
 
 static void merge_launches(struct zn_walk *w, const struct zn_job *job)
 {
-	struct zn_hist *to = &of_job.merged;
+	struct zn_hist_sum *to = &of_job.merged;
 
 	memset(to, 0, sizeof(*to));
-	if (job->gone[ZN_H_LAUNCH].calls)
-		zn_hist_merge(to, &job->gone[ZN_H_LAUNCH]);
+	if (job->gone[ZN_H_LAUNCH].hist.calls)
+		zn_hist_merge(to, &job->gone[ZN_H_LAUNCH].hist);
 	for (uint32_t r = of_job.first[job->slot]; r; r = of_job.next[r - 1]) {
 		const struct zn_proc *p = zn_walk_proc(w, r - 1);
 		const struct zn_hist *h = p ? zn_arena_hist(w->state->agg->arena, p->hist[ZN_H_LAUNCH]) : NULL;
@@ -405,10 +405,10 @@ static void merge_launches(struct zn_walk *w, const struct zn_job *job)
 static void job_launch_latency(struct zn_walk *w, const struct zn_job *job)
 {
 	merge_launches(w, job);
-	if (!of_job.merged.calls)
+	if (!of_job.merged.hist.calls)
 		return;
 	job_series(w, job);
-	zn_walk_durations(w, &of_job.merged);
+	zn_walk_durations(w, &of_job.merged.hist);
 }
 
 /* In one pass over the processes, whatever the number of jobs. */

@@ -42,7 +42,7 @@ void zn_metrics_node_nccl_bytes(struct zn_walk *w)
 	uint64_t sum = 0;
 
 	for (enum zn_operation i = ZN_H_NCCL_FIRST; i <= ZN_H_NCCL_LAST; i++)
-		sum += agg->gone[i].bytes;
+		sum += agg->gone[i].hist.bytes;
 	ZN_EACH_PROC(w, r, p)
 	sum += nccl_bytes(w, p);
 	if (sum)

@@ -170,14 +170,15 @@ static void put_native(struct zn_out *o, const struct zn_exp_buckets *b)
 /* Both kinds of buckets must have the same count, so they are taken from one copy of what BPF adds to. */
 static void put_histogram(struct zn_out *o, const struct zn_sample *s)
 {
-	static struct zn_hist still;
+	static struct zn_hist_sum still;
 	static struct zn_exp_buckets buckets;
 	struct zn_spread spread;
 	size_t mark = zn_protobuf_open(o, METRIC_HISTOGRAM);
 
-	still = *s->hist;
-	zn_hist_spread(&still, &spread);
-	zn_hist_buckets(&still, &buckets);
+	memset(&still, 0, sizeof(still));
+	zn_hist_merge(&still, s->hist);
+	zn_hist_spread(&still.hist, &spread);
+	zn_hist_buckets(&still.hist, &buckets);
 	zn_protobuf_u64(o, HISTOGRAM_COUNT, buckets.count);
 	zn_protobuf_double(o, HISTOGRAM_SUM, seconds_of(buckets.sum_ns));
 	put_classic(o, &spread);

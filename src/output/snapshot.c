@@ -178,15 +178,15 @@ static void put_launch(struct zn_json *j, const struct zn_state *state, uint32_t
 
 static void put_sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *p)
 {
-	struct zn_hist *all = &a->merged;
+	struct zn_hist_sum *all = &a->merged;
 
 	memset(all, 0, sizeof(*all));
 	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++)
 		if (p->hist[d])
 			zn_hist_merge(all, hist_of(a, p, d));
 	zn_json_key_open(j, "sync", '{');
-	zn_json_key_scaled(j, "sum_ms", all->sum_ns, MS);
-	put_summary(j, all, US);
+	zn_json_key_scaled(j, "sum_ms", all->hist.sum_ns, MS);
+	put_summary(j, &all->hist, US);
 	zn_json_close(j, '}');
 }
 

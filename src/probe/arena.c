@@ -194,7 +194,7 @@ static void coarse_free(struct zn_arena *a, uint32_t index)
 
 	if (!h)
 		return;
-	memset(h, 0, sizeof(*h));
+	zn_hist_clear_coarse(h);
 	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_COARSE], NULL, &index, BPF_ANY);
 }
 

@@ -54,7 +54,7 @@ void zn_bpf_quota_hist_clear(struct zn_arena *a, uint32_t slot)
 
 	if (!h)
 		return;
-	memset(h, 0, sizeof(*h));
+	zn_hist_clear(h);
 	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
 }
 

@@ -95,6 +95,7 @@ static void *run_watcher(void *arg)
 	struct zn_change *c = arg;
 	uint64_t times;
 
+	zn_pages_drop_stack();
 	while (read(c->watch_timer, &times, sizeof(times)) > 0 && !__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE))
 		watch_change(c);
 	return NULL;

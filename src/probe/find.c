@@ -57,7 +57,7 @@ struct zn_find {
 	struct zn_map_events events;
 	struct zn_maps reader[READERS_MAX];
 	struct zn_sweep sweep;
-	struct zn_tree tree;
+	struct zn_children children;
 	struct zn_pace work, idle;
 	bool scan_all; /* all processes are to be looked at, without a hurry */
 	bool checking; /* which processes still map their libraries */
@@ -67,8 +67,7 @@ struct zn_find {
 	uint32_t owner_pid, owner;   /* of the event before */
 	uint32_t fact_next;
 	struct info_entry fact[ZN_PROCS_MAX];
-	uint32_t family_of[ZN_PROCS_MAX]; /* ids of processes whose children were looked for */
-	bool info_wanted;                 /* of some row */
+	bool info_wanted; /* of some row */
 	struct zn_places places;
 	struct zn_services services;
 	struct zn_holders holders;
@@ -427,47 +426,6 @@ static void mappers_check(struct zn_find *f, uint64_t now_ns)
 			!zn_mapped_check(zn_libraries_mapped(f->libraries), now_ns + CHECK_SLICE_MS * ZN_NS_PER_MS);
 }
 
-static int worker_add(void *arena, const struct zn_tree_process *parent, uint32_t pid)
-{
-	struct zn_arena *a = arena;
-
-	if (!a->ops->worker_add || a->procs[parent->index].id != parent->id)
-		return -ESRCH;
-	return a->ops->worker_add(a, parent->index, pid);
-}
-
-/* Processes that are tracked since the last round. The loop maps a row before it uses it, and a process that is so
- * new that it did not yet is looked at in the next round. */
-static void parents_find(struct zn_find *f)
-{
-	struct zn_arena *a = &f->probe->arena;
-
-	for (uint32_t row = 0; row < ZN_PROCS_MAX && a->shared->stalls; row++) {
-		uint32_t tgid = __atomic_load_n(&a->shared->row_tgid[row], __ATOMIC_ACQUIRE);
-		uint8_t mapped = __atomic_load_n(&a->proc_mapped[row / 8], __ATOMIC_ACQUIRE);
-		struct zn_tree_process parent = {.pid = tgid, .index = row};
-
-		if (!tgid || !(mapped >> (row % 8) & 1) || f->family_of[row] == a->procs[row].id)
-			continue;
-		parent.id = a->procs[row].id;
-		if (zn_tree_add(&f->tree, &parent))
-			f->family_of[row] = parent.id;
-	}
-}
-
-/* Workers of data loaders that were forked before their parent was tracked. Those that come later are seen when
- * they are forked, so that one look at a process is enough. */
-static void children_find(struct zn_find *f)
-{
-	uint64_t until_ns = zn_now_ns() + SLICE_MS * ZN_NS_PER_MS;
-
-	parents_find(f);
-	while (zn_tree_step(&f->tree) && zn_now_ns() < until_ns)
-		;
-	for (; f->tree.dropped; f->tree.dropped--)
-		count_lost(f, ZN_LOST_THREAD);
-}
-
 /* Work that nobody waits for, unlike the first look at all processes. Returns the CPU time that it took. */
 static uint64_t idle_run(struct zn_find *f, uint64_t now_ns)
 {
@@ -492,7 +450,7 @@ static void work_run(struct zn_find *f, uint64_t now_ns)
 		return;
 	events_look(f);
 	serve_info(f);
-	children_find(f);
+	zn_children_find(&f->children, zn_now_ns() + SLICE_MS * ZN_NS_PER_MS);
 }
 
 static void round_run(struct zn_find *f)
@@ -534,7 +492,7 @@ static bool has_work(struct zn_find *f)
 	pthread_mutex_lock(&f->lock);
 	wanted = f->info_wanted;
 	pthread_mutex_unlock(&f->lock);
-	return wanted || f->events.quota.used || f->tree.rest != f->tree.end || !f->swept_ns;
+	return wanted || f->events.quota.used || zn_children_pending(&f->children) || !f->swept_ns;
 }
 
 /* Until idle_run() is to be called again, at the latest. */
@@ -569,6 +527,7 @@ static void *run_finder(void *arg)
 {
 	struct zn_find *f = arg;
 
+	zn_pages_drop_stack();
 	zn_libraries_system(f->libraries);
 	do
 		round_run(f);
@@ -595,9 +554,7 @@ int zn_find_open(struct zn_find **to, struct zn_probe *probe, const struct zn_op
 	int err;
 
 	f->probe = probe;
-	zn_tree_init(&f->tree, "/proc");
-	f->tree.add = worker_add;
-	f->tree.owner = &probe->arena;
+	zn_children_init(&f->children, &probe->arena);
 	pthread_mutex_init(&f->lock, NULL);
 	f->libraries = zn_libraries_open(probe, options, &f->lock);
 	f->gpu_files = files_given(options);
@@ -674,7 +631,7 @@ void zn_find_close(struct zn_find *f)
 	for (int i = 0; i < READERS_MAX; i++)
 		zn_maps_close(&f->reader[i]);
 	zn_sweep_close(&f->sweep);
-	zn_tree_close(&f->tree);
+	zn_children_close(&f->children);
 	zn_services_close(&f->services);
 	zn_holders_close(&f->holders);
 	zn_mappings_close(&f->mappings);

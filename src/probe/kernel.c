@@ -524,6 +524,7 @@ static void *methods_open_beside(void *arg)
 	struct opening *o = arg;
 
 	methods_open(o->p, o->families, o->wanted);
+	zn_pages_drop_stack();
 	return NULL;
 }
 

@@ -460,7 +460,9 @@ uint64_t zn_libraries_check(struct zn_libraries *l)
 	uint64_t unused_ns = 0;
 
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++) {
-		if (lib->used && lib->fd >= 0)
+		if (!lib->used)
+			continue;
+		if (lib->fd >= 0)
 			check_changed(l, lib);
 		if (!is_unused(lib))
 			lib->unused_ns = 0;
@@ -622,8 +624,6 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 	l->quota = (struct zn_quota){.size = ZN_LIBS_MAX, .reserve = LIBS_RESERVE};
 	zn_mapped_open(&l->mapped, l->lib, probe, options, lock);
 	zn_refused_open(&l->refused);
-	for (int i = 0; i < ZN_LIBS_MAX; i++)
-		l->lib[i].fd = -1;
 	zn_change_open(&l->change, lock);
 	err = zn_mappers_open(&l->judge.mappers, probe);
 	if (err)

@@ -170,12 +170,12 @@ void zn_bpf_map_unreserve(enum zn_map m, void *at)
 }
 
 /* Entries of a hash that takes its memory as it is used come from the sizes that the kernel has
- * (kernel/bpf/memalloc.c), each with a head of 48 bytes; there is a list of 16 bytes for each of a power of two of
+ * (kernel/bpf/memalloc.c), each with a head of 56 bytes; there is a list of 16 bytes for each of a power of two of
  * entries. */
 static uint64_t sparse_bytes(const struct bpf_map_info *info)
 {
 	static const uint32_t size[] = {64, 96, 128, 192, 256, 512, 1024};
-	uint32_t entry = 48 + (info->key_size + 7) / 8 * 8 + (info->value_size + 7) / 8 * 8, i = 0, lists = 1;
+	uint32_t entry = 56 + (info->key_size + 7) / 8 * 8 + (info->value_size + 7) / 8 * 8, i = 0, lists = 1;
 
 	while (i + 1 < ZN_LEN(size) && size[i] < entry)
 		i++;

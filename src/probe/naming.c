@@ -171,7 +171,8 @@ static struct zn_naming_hold *hold_of(struct zn_naming *n, uint32_t owner)
 	return oldest;
 }
 
-bool zn_naming_waits(struct zn_naming *n, uint32_t owner, uint64_t now_ns)
+/* Nothing is read of this owner now. */
+static bool is_waiting(struct zn_naming *n, uint32_t owner, uint64_t now_ns)
 {
 	const struct zn_naming_hold *h = hold_of(n, owner);
 
@@ -201,7 +202,7 @@ static int ask_reader(struct zn_naming *n, uint32_t owner, uint32_t pid)
 {
 	int err;
 
-	if (zn_naming_waits(n, owner, zn_now_ns()))
+	if (is_waiting(n, owner, zn_now_ns()))
 		return -EBUSY;
 	err = zn_reader_ask(&n->reader);
 	if (err == -ETIMEDOUT)

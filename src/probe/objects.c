@@ -299,14 +299,19 @@ struct loading {
 	bool beside;
 };
 
-static void *load_one(void *arg)
+static void load_one(struct loading *l)
 {
-	struct loading *l = arg;
 	int err = family_load(l->p, l->f);
 
 	if (err)
 		snprintf(l->p->why[l->f], ZN_TEXT_MAX, "cannot load: %s; %s", strerror(-err), zn_object_hint(err));
 	l->p->available[l->f] = err == 0;
+}
+
+static void *load_beside(void *arg)
+{
+	load_one(arg);
+	zn_pages_drop_stack();
 	return NULL;
 }
 
@@ -332,7 +337,7 @@ void zn_object_load_families(struct zn_probe *p, uint64_t families)
 		if (is_wanted(p, families, f))
 			l[n++] = (struct loading){.p = p, .f = f};
 	for (uint32_t i = 1; i < n; i++)
-		l[i].beside = !pthread_create(&l[i].thread, NULL, load_one, &l[i]);
+		l[i].beside = !pthread_create(&l[i].thread, NULL, load_beside, &l[i]);
 	for (uint32_t i = 0; i < n; i++)
 		if (!l[i].beside)
 			load_one(&l[i]);

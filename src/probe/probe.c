@@ -82,6 +82,7 @@ static uint64_t per_cpu_offset(void)
 static void *load_jobs(void *arg)
 {
 	zn_object_load_jobs(arg);
+	zn_pages_drop_stack();
 	return NULL;
 }
 
@@ -92,7 +93,7 @@ static void open_kernel(struct zn_probe *p, uint64_t families, enum zn_probe_met
 	bool beside = !pthread_create(&jobs, NULL, load_jobs, p);
 
 	if (!beside)
-		load_jobs(p);
+		zn_object_load_jobs(p);
 	zn_kernel_open(p, families, method);
 	if (beside)
 		pthread_join(jobs, NULL);

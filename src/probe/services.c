@@ -32,7 +32,7 @@ void zn_services_init(
 {
 	struct stat st;
 
-	memset(s, 0, sizeof(*s));
+	zn_pages_clear(s, sizeof(*s));
 	s->probe = p;
 	s->mappers = mappers;
 	s->lock = lock;

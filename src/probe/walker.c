@@ -703,6 +703,7 @@ static void *run_walker(void *arg)
 {
 	struct zn_walker *w = arg;
 
+	zn_pages_drop_stack();
 	do
 		round_run(w);
 	while (round_wait(w));

@@ -17,7 +17,7 @@ static void memory_untask(struct zn_memory_arena *p, uint32_t tgid)
 /* A histogram that is nobody's any more. */
 static void memory_hist_free(struct zn_memory_arena *p, uint32_t hist)
 {
-	memset(&p->arena.hists[hist], 0, sizeof(struct zn_hist));
+	zn_hist_clear(&p->arena.hists[hist]);
 	p->hists[p->hist_count++] = hist;
 	p->arena.shared->quota[ZN_QUOTA_HISTOGRAM].used--;
 }
@@ -222,7 +222,7 @@ static void memory_io_free(struct zn_arena *a, const struct zn_io_row *row)
 	if (row->hist < ZN_HISTS_MAX) {
 		memory_hist_free(p, row->hist);
 	} else {
-		memset(&a->coarse[row->hist - ZN_HISTS_MAX], 0, sizeof(struct zn_coarse_hist));
+		zn_hist_clear_coarse(&a->coarse[row->hist - ZN_HISTS_MAX]);
 		p->coarse[p->coarse_count++] = row->hist - ZN_HISTS_MAX;
 	}
 	zn_quota_give(&quota[ZN_QUOTA_IO], row->owner);

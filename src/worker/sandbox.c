@@ -466,6 +466,7 @@ static void *attempt_all(void *to)
 	struct attempt *a = to;
 	bool saw[ZN_LEN(others)];
 
+	zn_pages_drop_stack();
 	for (size_t i = 0; i < ZN_LEN(others); i++)
 		saw[i] = sees_process(others[i]);
 	a->err = confine_loop(a->folders);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * scrape PORT PATH MS: asks one server again and again over one kept connection for that long, and prints
+ * scrape PORT PATH MS [gzip]: asks one server again and again over one kept connection for that long, and prints
  * scrapes per second, p50 and p99 in us, and the bytes and sample lines of the last answer. It never sleeps, so
  * that the server spends no time on waking it. Understands Content-Length and chunked answers, no others.
  */
@@ -100,9 +100,10 @@ int main(int argc, char **argv)
 	size_t n = 0;
 	int fd;
 
-	if (argc != 4)
-		die("usage", "scrape PORT PATH MS");
-	snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", argv[2]);
+	if (argc < 4)
+		die("usage", "scrape PORT PATH MS [gzip]");
+	snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", argv[2],
+		argc > 4 ? "Accept-Encoding: gzip\r\n" : "");
 	fd = open_port(atoi(argv[1]));
 	ask(fd, request);
 	start = now_ns();

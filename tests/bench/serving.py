@@ -61,8 +61,8 @@ def nginx(run, text):
     return Server("nginx with the same bytes as a file", [NGINX, "-c", f"{folder}/conf"], port)
 
 
-def scrape(port):
-    out = subprocess.check_output([f"{BUILD}/bench/scrape", str(port), "/metrics", str(SCRAPE_MS)], text=True,
+def scrape(port, *coding):
+    out = subprocess.check_output([f"{BUILD}/bench/scrape", str(port), "/metrics", str(SCRAPE_MS), *coding], text=True,
                                   preexec_fn=pinned(CLIENT_CPU))
     return [float(x) for x in out.split()]
 
@@ -76,9 +76,19 @@ def scrape_row(run, name, results, limit=None):
             f"p99 {median([r[2] for r in results]):.0f} us")
 
 
-def ratio_row(run, what, ours, theirs, form):
+NGINX_LEAST = 0.5
+
+
+def ratio_row(run, what, ours, theirs, form, least=None):
     ratio = [a / b for a, b in zip(ours, theirs)]
-    run.row(what, form.format(median(ratio)), spread(ratio, form))
+    run.row(what, form.format(median(ratio)), spread(ratio, form), str(least or ""),
+            median(ratio) >= least if least else None)
+
+
+def gzip_row(run, results):
+    rates = [r[0] for r in results]
+    run.row(f"scrapes per second, zerneld, gzip, {results[-1][3] / 1024:.0f} KiB", f"{median(rates):,.0f}",
+            spread(rates, "{:,.0f}"), "3,000", median(rates) >= 3000)
 
 
 def render_row(run):
@@ -98,22 +108,25 @@ def bench_tick(run):
 
 
 def bench_scrape(run):
-    ours, others = [], [node_exporter()] if NODE_EXPORTER else []
+    ours, packed, others = [], [], [node_exporter()] if NODE_EXPORTER else []
     with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
         time.sleep(2)
         others += [nginx(run, daemon.get())] if NGINX else []
         for _ in range(SCRAPE_ROUNDS):
             ours.append(scrape(daemon.metrics_port))
+            packed.append(scrape(daemon.metrics_port, "gzip"))
             for server in others:
                 server.results.append(scrape(server.port))
     if ours[-1][4] < 1000:
         raise RuntimeError("the scrape has fewer than 1,000 sample lines")
     scrape_row(run, "zerneld", ours, 12000)
+    gzip_row(run, packed)
     for server in others:
         server.stop()
         scrape_row(run, server.name, server.results)
         ratio_row(run, f"sample lines per second, zerneld / {server.name}", [r[0] * r[4] for r in ours],
-                  [r[0] * r[4] for r in server.results], "{:.2f}")
+                  [r[0] * r[4] for r in server.results], "{:.2f}",
+                  NGINX_LEAST if "nginx" in server.name else None)
     render_row(run)
     absent = [name for name, path in (("node exporter", NODE_EXPORTER), ("nginx", NGINX)) if not path]
     run.note("Scrapes", f"""Each server on one core, one client on another that keeps its connection and asks again at

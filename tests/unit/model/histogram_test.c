@@ -214,16 +214,114 @@ T(quantiles_at_the_ends)
 
 T(a_quantile_of_very_many)
 {
-	hist = (struct zn_hist){.max_ns = 1 << 20};
-	hist.bucket[zn_bucket_of(1000)] = 1ULL << 61;
-	hist.bucket[zn_bucket_of(1 << 20)] = 1ULL << 61;
-	CHECK(zn_hist_quantile(&hist, 500) < 1024);
-	CHECK_EQ(zn_hist_quantile(&hist, 501), 1 << 20);
+	static struct zn_hist_sum sum;
+
+	sum = (struct zn_hist_sum){.hist = {.max_ns = 1 << 20, .carries = ZN_CARRIES_BEHIND}};
+	sum.carried[zn_bucket_of(1000)] = 1 << 30;
+	sum.carried[zn_bucket_of(1 << 20)] = 1 << 30;
+	CHECK(zn_hist_quantile(&sum.hist, 500) < 1024);
+	CHECK_EQ(zn_hist_quantile(&sum.hist, 501), 1 << 20);
+	CHECK(zn_hist_count(&sum.hist) == 1ULL << 62);
+}
+
+/* As BPF does: one bucket and the calls, which is all that the look at them goes by. */
+static void grow(struct zn_hist *h, uint64_t ns, uint32_t count)
+{
+	h->calls += count;
+	h->sum_ns += ns * count;
+	h->max_ns = ns > h->max_ns ? ns : h->max_ns;
+	h->bucket[zn_bucket_of(ns)] += count;
+}
+
+/* Buckets of 32 bits, looked at each tick, tell ten times as many calls, and so do sums of them, and differences. */
+T(buckets_that_are_carried)
+{
+	static struct zn_hist h;
+	static struct zn_hist_sum sum, twice;
+	static struct zn_exp_buckets all;
+	uint32_t low[ZN_BUCKETS];
+	const uint32_t ticks = 43;
+	uint64_t most = ticks * 1000000007ULL, few = ticks * 31ULL;
+
+	memset(&h, 0, sizeof(h));
+	for (uint32_t i = 0; i < ticks; i++) {
+		grow(&h, 1000, 1000000007);
+		grow(&h, 1 << 20, 31);
+		zn_hist_carry(&h, 7);
+		CHECK_EQ(zn_hist_count(&h), (i + 1) * 1000000038ULL);
+	}
+	CHECK_EQ(h.carries, 7);
+	CHECK_EQ(zn_hist_bucket(&h, zn_bucket_of(1000)), most);
+	CHECK_EQ(zn_hist_bucket(&h, zn_bucket_of(1 << 20)), few);
+	zn_hist_low(&h, low);
+	CHECK_EQ(low[zn_bucket_of(1000)], (uint32_t)most);
+	zn_hist_buckets(&h, &all);
+	CHECK(all.count == most + few && all.used == 2 && all.bucket[0].count == most && all.bucket[1].count == few);
+	memset(&sum, 0, sizeof(sum));
+	memset(&twice, 0, sizeof(twice));
+	for (uint32_t i = 0; i < 3; i++)
+		zn_hist_merge(&sum, &h);
+	zn_hist_merge(&twice, &sum.hist); /* as sums of processes that have gone are read */
+	zn_hist_merge(&twice, &sum.hist);
+	CHECK_EQ(zn_hist_bucket(&twice.hist, zn_bucket_of(1000)), 6 * most);
+	CHECK_EQ(zn_hist_bucket(&twice.hist, zn_bucket_of(1 << 20)), 6 * few);
+	CHECK_EQ(zn_hist_summary(&twice.hist).count, 6 * (most + few));
+	zn_hist_clear(&h);
+	grow(&h, 1000, 5);
+	h.carries = 7; /* what was kept of it is gone as well */
+	CHECK_EQ(zn_hist_count(&h), 5);
+	zn_hist_clear(&h);
+}
+
+/* One of an arena that takes over what another one has, and sums that grow past 2^31 with no carry in their parts. */
+T(folded_histograms_carry)
+{
+	static struct zn_hist from, to;
+	static struct zn_hist_sum sum;
+
+	memset(&from, 0, sizeof(from));
+	memset(&to, 0, sizeof(to));
+	memset(&sum, 0, sizeof(sum));
+	grow(&from, 1000, (1U << 31) - 1);
+	grow(&to, 1000, (1U << 31) + 5); /* since the last look */
+	for (uint32_t i = 0; i < 3; i++) {
+		zn_hist_fold(&to, 9, &from);
+		zn_hist_merge(&sum, &from);
+	}
+	CHECK_EQ(zn_hist_count(&to), 4 * (1ULL << 31) + 2);
+	CHECK_EQ(zn_hist_count(&sum.hist), 3 * (1ULL << 31) - 3);
+	zn_hist_clear(&to);
+}
+
+T(coarse_histograms_carry)
+{
+	static struct zn_coarse_hist h, to;
+	static struct zn_hist_sum sum;
+	uint32_t bucket = zn_coarse_bucket(1000);
+
+	memset(&h, 0, sizeof(h));
+	memset(&to, 0, sizeof(to));
+	memset(&sum, 0, sizeof(sum));
+	for (uint32_t i = 0; i < 11; i++) {
+		h.max_ns = 1000;
+		h.calls += 1500000001;
+		h.bucket[bucket] += 1500000001;
+		zn_hist_carry_coarse(&h, ZN_IO_MAX - 1);
+	}
+	CHECK_EQ(h.carries, ZN_IO_MAX);
+	zn_hist_fold_coarse(&to, 0, &h);
+	zn_hist_merge_coarse(&sum, &h);
+	zn_hist_merge_coarse(&sum, &to);
+	CHECK_EQ(zn_hist_count(&sum.hist), 22 * 1500000001ULL);
+	zn_hist_clear_coarse(&h);
+	zn_hist_clear_coarse(&to);
+	CHECK_EQ(h.carries + to.carries + to.bucket[bucket], 0);
 }
 
 T(merged_parts_equal_the_whole)
 {
-	static struct zn_hist part[3], merged;
+	static struct zn_hist part[3];
+	static struct zn_hist_sum merged;
 
 	record(lognormal, SAMPLES_MAX);
 	hist.bytes = 0;
@@ -237,7 +335,7 @@ T(merged_parts_equal_the_whole)
 	for (uint32_t i = 0; i < ZN_LEN(part); i++)
 		zn_hist_merge(&merged, &part[i]);
 	CHECK(!memcmp(&merged, &hist, sizeof(hist)));
-	CHECK(merged.errors && merged.bytes && merged.sum_ns);
+	CHECK(merged.hist.errors && merged.hist.bytes && merged.hist.sum_ns);
 	zn_hist_merge(&merged, &(struct zn_hist){0});
 	CHECK(!memcmp(&merged, &hist, sizeof(hist)));
 }
@@ -336,6 +434,9 @@ int main(void)
 	quantiles();
 	RUN(quantiles_at_the_ends);
 	RUN(a_quantile_of_very_many);
+	RUN(buckets_that_are_carried);
+	RUN(folded_histograms_carry);
+	RUN(coarse_histograms_carry);
 	RUN(merged_parts_equal_the_whole);
 	RUN(coarse_buckets);
 	RUN(limits_are_powers_of_four);

@@ -548,8 +548,8 @@ static inline struct zn_job *known_job(void)
 	job->count[ZN_C_LAUNCH_KERNEL] = 100000;
 	job->count[ZN_C_LAUNCH_COOPERATIVE] = 50000;
 	job->count[ZN_C_LAUNCH_CAPTURED] = 7777777;
-	job->gone[ZN_H_NCCL_SEND].bytes = 1000000;
-	job->gone[ZN_H_NCCL_INIT].bytes = 7777777;
+	job->gone[ZN_H_NCCL_SEND].hist.bytes = 1000000;
+	job->gone[ZN_H_NCCL_INIT].hist.bytes = 7777777;
 	job->gpu_count = 3;
 	job->gpu[0] = (struct zn_job_gpu){.allocated = true,
 		.peak_bytes = 83,

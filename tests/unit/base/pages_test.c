@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * pages_test.c: memory that is not needed (pages.c).
+ */
+#include "t.h"
+#include "zernel.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGES 64
+#define LARGE (32UL << 20)
+
+static size_t resident_bytes(void)
+{
+	char text[256];
+	size_t all = 0, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (f && fgets(text, sizeof(text), f))
+		sscanf(text, "%zu %zu", &all, &resident);
+	if (f)
+		fclose(f);
+	return resident * sysconf(_SC_PAGESIZE);
+}
+
+/* Zero afterwards, from any byte to any other, and nothing beside it is touched; what was zero is not taken. */
+T(clears_what_is_not_zero)
+{
+	char *at = mmap(NULL, PAGES * 4096UL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(at != MAP_FAILED);
+	memset(at + 4096, 7, 3 * 4096);
+	zn_pages_clear(at + 4097, 3 * 4096 - 2);
+	CHECK(at[4096] == 7 && at[4 * 4096 - 1] == 7);
+	for (uint32_t i = 4097; i < 4 * 4096 - 1; i++)
+		if (at[i])
+			CHECK_EQ(i, 0);
+	munmap(at, PAGES * 4096UL);
+}
+
+static __thread char own[16 * 4096], used[4096];
+
+static void *run_thread(void *to)
+{
+	uint32_t *sum = to;
+
+	own[8 * 4096] = 5;
+	memset(used, 3, sizeof(used));
+	zn_pages_drop_stack();
+	for (size_t i = 0; i < sizeof(own); i++)
+		*sum += (uint8_t)own[i];
+	for (size_t i = 0; i < sizeof(used); i++)
+		*sum += (uint8_t)used[i];
+	return NULL;
+}
+
+/* A thread finds its variables as they were, and its stack is whole. */
+T(variables_of_a_thread_stay)
+{
+	pthread_t thread;
+	uint32_t sum = 0;
+
+	CHECK_EQ(pthread_create(&thread, NULL, run_thread, &sum), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(sum, 5 + 3 * 4096);
+}
+
+T(what_is_zero_is_not_taken)
+{
+	char *at = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before = resident_bytes();
+
+	CHECK(at != MAP_FAILED && before > 0);
+	madvise(at, LARGE, MADV_NOHUGEPAGE);
+	zn_pages_clear(at, LARGE);
+	CHECK(resident_bytes() < before + LARGE / 4);
+	memset(at, 1, LARGE);
+	CHECK(resident_bytes() > before + LARGE / 2);
+	munmap(at, LARGE);
+}
+
+int main(void)
+{
+	RUN(clears_what_is_not_zero);
+	RUN(variables_of_a_thread_stay);
+	RUN(what_is_zero_is_not_taken);
+	return t_end();
+}

@@ -49,7 +49,7 @@ SRC      := $(sort $(wildcard *.c) $(wildcard src/*/*.c))
 OBJ      := $(patsubst %.c,$(B)/obj/%.o,$(SRC:src/%=%)) $(B)/page.o $(B)/bpf.o
 vpath %.c src
 
-all: $(B)/zerneld $(B)/zernel
+all: $(B)/zerneld $(B)/zernel $(B)/zernel-gpu
 
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -111,6 +111,12 @@ $(B)/zerneld: $(B)/zerneld.debug
 
 $(B)/zernel: $(B)/zerneld
 	$(Q)ln -sf zerneld $@
+
+# The companion that asks NVIDIA's library: dynamic, as it must load that. It has nothing of the daemon, nor the daemon of it.
+GPU_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 $(WARN) -fPIE -fstack-protector-strong
+$(B)/zernel-gpu: $(wildcard contrib/gpu/*.c) $(wildcard contrib/gpu/*.h) $(B)/version
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(GPU_CFLAGS) -DZN_VERSION='"$(VERSION) $(COMMIT)"' $(filter %.c,$^) -s -pie -Wl,-z,relro,-z,now -o $@ -ldl
 
 # ---- tests ----
 
@@ -175,6 +181,13 @@ $(T)/libnccl.so.2: tests/fake/nccl.c tests/fake/api.h
 $(T)/libamdhip64.so.6: tests/fake/hip.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libamdhip64.so.6 $< -o $@ -lpthread
+# NVML, and the same as a driver of 2018 has it
+$(T)/libnvidia-ml.so.1: tests/fake/nvml.c
+	@mkdir -p $(T)
+	$(Q)$(CC) $(FAKE_CFLAGS) -shared -Wl,-soname,libnvidia-ml.so.1 $< -o $@
+$(T)/nvml-old/libnvidia-ml.so.1: tests/fake/nvml.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FAKE_CFLAGS) -DFAKE_OLD -shared -Wl,-soname,libnvidia-ml.so.1 $< -o $@
 $(T)/burst: tests/fake/burst.c
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@ -ldl -lpthread
@@ -214,7 +227,7 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/libnvidia-ml.so.1 $(T)/nvml-old/libnvidia-ml.so.1 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build
@@ -270,7 +283,7 @@ $(T)/guest_check: tests/vm/guest_check.c build/bench/libzernel.a
 .PHONY: check-vm
 check-vm:
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/entry/thunk/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver \
+	@$(MAKE) --no-print-directory all $(T)/guest_check $(T)/matrix $(T)/libcuda.so.1 $(T)/entry/thunk/libcuda.so.1 $(T)/libnccl.so.2 $(T)/libnvidia-ml.so.1 $(T)/driver \
 		$(if $(filter cost,$(IMAGES)),bench-tools) $(if $(filter package,$(or $(IMAGES),package)),dist)
 	@tests/vm/run.sh build $(KERNELS)
 

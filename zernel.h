@@ -7,12 +7,12 @@
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version pages loop options options_read text file mountinfo url token units procfs
  *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path
- *            ras dcgm
+ *            ras dcgm figures nvml
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity budget stopped
  *            checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
  *            ports hardware
  *   alert    parse lexer expr fill eval alert findings why
- *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs gauge
+ *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs companion gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate cost stats arena arena_job arena_quota
  *            arena_request ends probe shadow mappers system file_budget change mapped judge libraries scan
  *            mappings places members services holders children find python naming clock walker
@@ -2562,6 +2562,8 @@ int zn_file_read(const char *path, char *to, size_t cap);
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 /* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
 void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
+/* Makes the folder of a file, whose path is absolute, if it is missing; those above it must be there. */
+int zn_file_make_folder(const char *path);
 /* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
  * something else. */
 int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
@@ -3151,7 +3153,11 @@ void zn_ras_answer_check(struct zn_ras_answer *a);
 	X(RETIRED_UNCORRECTABLE, "retired_uncorrectable", 0)                                                           \
 	X(NVLINK_SENT, "nvlink_sent_bytes", 0)                                                                         \
 	X(NVLINK_RECEIVED, "nvlink_received_bytes", 0)                                                                 \
+	X(PCIE_SENT, "pcie_sent_bytes_per_second", 0)                                                                  \
+	X(PCIE_RECEIVED, "pcie_received_bytes_per_second", 0)                                                          \
+	X(PCIE_REPLAYS, "pcie_replays", 0)                                                                             \
 	X(MIG, "mig", 0)                                                                                               \
+	X(LOST, "lost", 0)                                                                                             \
 	X(LINK_SPEED, "link_speed", 1) /* GT/s */                                                                      \
 	X(LINK_SPEED_MAX, "link_speed_max", 1)                                                                         \
 	X(LINK_WIDTH, "link_width", 0)                                                                                 \
@@ -3234,6 +3240,43 @@ void zn_dcgm_take(struct zn_dcgm_parse *p, const char *bytes, size_t len);
 uint64_t zn_dcgm_throttle(uint64_t reasons); /* bits of enum zn_throttle of NVML's */
 /* "0000:1b:00.0" of "00000000:1B:00.0"; empty: it is no address. */
 void zn_dcgm_pci(char to[16], struct zn_str text);
+bool zn_dcgm_uuid(char to[48], struct zn_str text); /* false: it is none, and nothing is written */
+
+/* ---- codec/figures.c (zn_figure_): the names of figures of a GPU. ---- */
+
+const char *zn_figure_name(enum zn_figure f);
+int zn_figure_decimals(enum zn_figure f);
+enum zn_figure zn_figure_find(struct zn_str name); /* ZN_FIGURE_COUNT: there is none */
+
+/* ---- codec/nvml.c (zn_nvml_): messages of the companion zernel-gpu. Pure. ---- */
+
+#define ZN_NVML_BYTES     131072u /* of a message */
+#define ZN_NVML_PROCESSES 512u
+#define ZN_NVML_INSTANCES 128u
+#define ZN_NVML_STALE_MS  5000u /* a message that waited longer is passed over */
+/* What one says, whole: it has all that is known. */
+struct zn_nvml_said {
+	uint64_t stale_ms; /* for how long the library has not answered; 0: it does */
+	char step[32];     /* what it was asked for then */
+	char why[128];     /* why it cannot be asked; empty: it can */
+	char driver[32];   /* version; empty: not said */
+	uint32_t count, processes, instances, pad;
+	struct zn_reading reading[ZN_GPUS_MAX];
+	char model[ZN_GPUS_MAX][64];
+	struct {
+		uint32_t pid, gpu; /* gpu: index of reading */
+		uint64_t bytes;
+	} process[ZN_NVML_PROCESSES];
+	struct {
+		uint32_t gpu, gpu_instance, compute_instance, pad;
+		uint64_t used_bytes, total_bytes;
+		char uuid[48], model[64];
+	} instance[ZN_NVML_INSTANCES];
+};
+/* False: it is no such message, or too old, or of a later moment than now. Lines that are not understood are passed
+ * over. */
+bool zn_nvml_read(struct zn_nvml_said *to, struct zn_str text, uint64_t now_ms);
+void zn_nvml_check(struct zn_nvml_said *said); /* makes one that comes from shared memory fit to be read */
 
 /* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
  * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values.
@@ -4680,12 +4723,9 @@ struct zn_ports {
 void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond);
 const struct zn_port *zn_ports_at(const struct zn_ports *p, uint32_t i); /* NULL: it has gone */
 
-/* ---- model/hardware.c (zn_hardware_ zn_figure_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves,
- * whoever tells it. ---- */
+/* ---- model/hardware.c (zn_hardware_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever
+ * tells it. ---- */
 
-const char *zn_figure_name(enum zn_figure f);
-int zn_figure_decimals(enum zn_figure f);
-enum zn_figure zn_figure_find(struct zn_str name); /* ZN_FIGURE_COUNT: there is none */
 const char *zn_throttle_label(enum zn_throttle t);
 
 /* Who tells it, best first. SYS is one reading: the label is "sysfs" for figures of the PCI device, and "drm" for
@@ -4714,6 +4754,7 @@ struct zn_device {
 	uint64_t sources;              /* bit 1 << enum zn_source: they tell something now */
 	uint64_t throttled_ns[ZN_THROTTLE_COUNT];
 	bool throttle_known;
+	uint32_t nvml; /* 1 + index of what zernel-gpu says of it; 0: nothing */
 	struct {
 		uint64_t at_ns; /* 0: never */
 		struct zn_reading reading;
@@ -4727,6 +4768,10 @@ struct zn_hardware {
 	bool asked;                                        /* a dcgm-exporter */
 	struct zn_scrape_done scrape;                      /* what it said last */
 	uint64_t energy_uj[ZN_ENERGY_COUNT], energy_known; /* of the node; a bit each */
+	const struct zn_nvml_said *nvml;                   /* what zernel-gpu said last; NULL: it never did */
+	uint64_t nvml_ns;                                  /* when that was */
+	bool nvml_heard;                                   /* not long ago */
+	uint64_t nvml_taken, nvml_refused;                 /* messages, and who may not speak; both 0: nobody came */
 	uint64_t blocked_ns;                               /* for how long the kernel does not answer; 0: it does */
 	char blocked[64];                                  /* the file, when it does not */
 	struct zn_ports ports;
@@ -4738,6 +4783,8 @@ bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_r
 /* Takes what a dcgm-exporter said, if it is new; copy: zn_scrape_copy(). */
 void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *from,
 	bool (*copy)(struct zn_scrape_done *to, const struct zn_scrape_done *from), uint64_t now_ns);
+/* Takes what zernel-gpu said; said stays there. */
+void zn_hardware_heard(struct zn_hardware *h, const struct zn_nvml_said *said, uint64_t now_ns);
 /* What is old goes, and of what is left the best source is shown. */
 void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns);
 const struct zn_device *zn_hardware_of(
@@ -5484,6 +5531,32 @@ void zn_sysfs_init(struct zn_sysfs *s, int root, struct zn_sysfs_at *at);
 void zn_sysfs_round(struct zn_sysfs *s, uint64_t now_ns);
 #endif
 
+/* ---- worker/companion.c (zn_companion_): hears what zernel-gpu says, in the process that reads /sys. ---- */
+
+#define ZN_COMPANION_OWNER "/run/zernel-gpu" /* who owns this folder may speak, and root */
+/* In memory that the daemon sees. */
+struct zn_companion_seen {
+	uint64_t version; /* odd: it is being written; 0: nothing was heard yet */
+	uint64_t heard;   /* messages that were taken */
+	uint64_t refused; /* those that were not, and connections of others */
+	uint64_t heard_ns;
+	struct zn_nvml_said said; /* the last one */
+};
+#ifdef ZN_IN_worker
+struct zn_companion {
+	int listener, fd;  /* below 0: none */
+	unsigned left;     /* connections that are looked at until the next round */
+	uint64_t spoke_ns; /* when who is connected said something last */
+	const char *owner; /* a folder; who owns it may speak */
+	struct zn_companion_seen seen;
+};
+/* path: of the socket; empty: nobody is heard. -errno: nobody is. */
+int zn_companion_open(struct zn_companion *c, const char *path, const char *owner);
+/* Who connects and what is said by now. True: c->seen has changed. */
+bool zn_companion_round(struct zn_companion *c, uint64_t now_ns);
+void zn_companion_close(struct zn_companion *c);
+#endif
+
 /* ---- worker/gauge.c (zn_gauge_): a process of its own that reads /sys, where a driver that hangs keeps whoever asks.
  * ---- */
 
@@ -5494,9 +5567,13 @@ struct zn_gauge {
 	const struct zn_gauge_shared *shared; /* NULL: there is none */
 	uint64_t round_ns, ports_round;       /* of the last round that was taken */
 	struct zn_sysfs_seen seen;
+	struct zn_companion_seen companion;
+	char told[128];   /* what zernel-gpu said that was logged last */
+	uint64_t told_ns; /* when */
 };
-/* Starts it, before any thread and any filter. root: a folder; empty: none is started. -errno with a line in why. */
-int zn_gauge_open(struct zn_gauge *g, const char *root, char why[ZN_TEXT_MAX]);
+/* Starts it, before any thread and any filter. root: a folder; empty: none is started. control: path of the control
+ * socket, beside which zernel-gpu finds its own; empty: nobody is heard. -errno with a line in why. */
+int zn_gauge_open(struct zn_gauge *g, const char *root, const char *control, char why[ZN_TEXT_MAX]);
 void zn_gauge_tick(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns);
 void zn_gauge_close(struct zn_gauge *g);
 
@@ -7572,7 +7649,8 @@ struct zn_metric_figures {
 /* The arg of figures is a struct zn_metric_figures; of link, whether it is of the width alone. */
 zn_metric_rows zn_metrics_hardware_figures, zn_metrics_hardware_link, zn_metrics_hardware_throttled,
 	zn_metrics_hardware_sources, zn_metrics_hardware_blocked, zn_metrics_hardware_energy, zn_metrics_hardware_up,
-	zn_metrics_hardware_scrapes;
+	zn_metrics_hardware_scrapes, zn_metrics_hardware_nvml, zn_metrics_hardware_models,
+	zn_metrics_hardware_processes, zn_metrics_hardware_instances, zn_metrics_hardware_messages;
 #endif
 
 /* ---- output/ports.c (zn_ports_counters zn_ports_active zn_ports_rate zn_ports_job_ zn_ports_json_): ports, for all forms. ---- */

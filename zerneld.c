@@ -425,7 +425,7 @@ static int gauge_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	zn_hardware_init(&d->hardware, &d->agg.gpus);
 	d->state.hardware = &d->hardware;
-	if (!d->options.simulate && zn_gauge_open(&d->gauge, d->options.sysfs, why)) {
+	if (!d->options.simulate && zn_gauge_open(&d->gauge, d->options.sysfs, d->options.control, why)) {
 		zn_log(ZN_WARN, "gauge: %s; the state of GPUs and energy are absent", why);
 		zn_gauge_close(&d->gauge);
 	}

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # dist.sh BUILD VERSION COMMIT: makes what is given away, in BUILD/dist: an archive of the source, one of the program
-# with what belongs to it, a Debian package, and their checksums. The same commit gives the same bytes with the same
-# compiler.
+# with what belongs to it, two Debian packages, and their checksums. The same commit gives the same bytes with the
+# same compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,9 +38,34 @@ binary_archive() {
 	mkdir -p "$to"
 	install -m 755 "$build/zerneld" "$to/zerneld"
 	ln -s zerneld "$to/zernel"
+	install -m 755 "$build/zernel-gpu" "$to/zernel-gpu"
 	cp -r README.md CHANGELOG.md CONTRIBUTING.md LICENSE contrib docs "$to/"
-	rm -rf "$to/contrib/deb" "$to/contrib/dist.sh" "$to/docs/images"
+	rm -rf "$to/contrib/deb" "$to/contrib/dist.sh" "$to/docs/images" "$to"/contrib/gpu/*.[ch]
 	pack "$to" "$out/zerneld-$version-linux-$arch.tar.gz"
+}
+
+# pack_deb ROOT NAME SCRIPTS: what belongs into every package, and the package of it
+pack_deb() {
+	local root=$1 name=$2 scripts=$3 doc=$1/usr/share/doc/$2
+	install -m 644 contrib/deb/copyright "$doc/copyright"
+	printf '%s (%s) unstable; urgency=medium\n\n  * See the history of the source.\n\n -- %s  %s\n' "$name" "$number" \
+		"$(sed -n 's/^Maintainer: //p' "$scripts/control")" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
+	sed -e "s/@version@/$number/" -e "s/@arch@/$arch/" \
+		-e "s/@size@/$(du -sk --apparent-size "$root" | cut -f 1)/" "$scripts/control" > "$root/DEBIAN/control"
+	install -m 755 "$scripts"/{postinst,prerm,postrm} "$root/DEBIAN/"
+	(cd "$root" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"
+	dpkg-deb --root-owner-group -b "$root" "$out/${name}_${number}_$arch.deb" > /dev/null
+}
+
+gpu_package() {
+	local root=$work/gpu doc=$work/gpu/usr/share/doc/zernel-gpu
+	mkdir -p "$root/DEBIAN" "$doc"
+	install -D -m 755 "$build/zernel-gpu" "$root/usr/sbin/zernel-gpu"
+	install -D -m 644 contrib/systemd/zernel-gpu.service "$root/lib/systemd/system/zernel-gpu.service"
+	install -d "$root/usr/share/man/man8"
+	gzip -9nc docs/man/zernel-gpu.8 > "$root/usr/share/man/man8/zernel-gpu.8.gz"
+	install -m 644 contrib/gpu/README.md "$doc/README.md"
+	pack_deb "$root" zernel-gpu contrib/deb/gpu
 }
 
 debian_package() {
@@ -50,24 +75,18 @@ debian_package() {
 	install -D -m 644 contrib/systemd/zerneld.service "$root/lib/systemd/system/zerneld.service"
 	install -m 644 contrib/deb/default "$root/etc/default/zerneld"
 	cp -r contrib/* docs/*.md docs/grafana README.md CONTRIBUTING.md "$doc/"
-	rm -r "$doc/deb" "$doc/dist.sh"
+	rm -r "$doc/deb" "$doc/dist.sh" "$doc"/gpu/*.[ch]
 	# the package's scripts know its own path alone
 	sed -i '/\/usr\/local/d' "$doc"/slurm/{prolog.d,epilog.d}/*.sh "$doc/slurm/taskprolog.sh"
-	install -m 644 contrib/deb/copyright "$doc/copyright"
-	printf 'zerneld (%s) unstable; urgency=medium\n\n  * See the history of the source.\n\n -- %s  %s\n' "$number" \
-		"$(sed -n 's/^Maintainer: //p' contrib/deb/control)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n > "$doc/changelog.gz"
-	sed -e "s/@version@/$number/" -e "s/@arch@/$arch/" \
-		-e "s/@size@/$(du -sk --apparent-size "$root" | cut -f 1)/" contrib/deb/control > "$root/DEBIAN/control"
 	echo /etc/default/zerneld > "$root/DEBIAN/conffiles"
-	install -m 755 contrib/deb/{postinst,prerm,postrm} "$root/DEBIAN/"
-	(cd "$root" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | sort -z | xargs -0 md5sum) > "$root/DEBIAN/md5sums"
-	dpkg-deb --root-owner-group -b "$root" "$out/zerneld_${number}_$arch.deb" > /dev/null
+	pack_deb "$root" zerneld contrib/deb
 }
 
 source_archive
 binary_archive
 if command -v dpkg-deb > /dev/null; then
 	debian_package
+	gpu_package
 fi
 (cd "$out" && sha256sum -- * > "$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
 ls "$out"

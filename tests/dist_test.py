@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "e2e
 from harness import free_port  # noqa: E402
 
 UNIT = "contrib/systemd/zerneld.service"
+GPU_UNIT = "contrib/systemd/zernel-gpu.service"
 passed = failed = 0
 work = tempfile.mkdtemp()
 
@@ -51,7 +52,8 @@ def archives():
     tar, = glob.glob("build/dist/*-linux-*.tar.gz")
     run("tar", "-xzf", tar, "-C", work)
     top, = glob.glob(f"{work}/zerneld-*")
-    for name in ("zerneld", "zernel", "README.md", "LICENSE", UNIT, "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana/zernel-job.json",
+    for name in ("zerneld", "zernel", "zernel-gpu", "README.md", "LICENSE", UNIT, GPU_UNIT, "contrib/gpu/README.md",
+                 "contrib/slurm/README.md", "docs/METRICS.md", "docs/grafana/zernel-job.json",
                  "contrib/prometheus/prometheus.yml", "contrib/prometheus/slurm-file-sd.sh"):
         check(f"the archive has {name}", os.path.exists(f"{top}/{name}"))
     check("its program runs", run(f"{top}/zerneld", "--version").stdout.startswith("zerneld "))
@@ -63,33 +65,41 @@ def archives():
     check("the source has its version", re.search(r"/VERSION$", listed, re.M))
 
 
-def package():
-    deb, = glob.glob("build/dist/*.deb")
-    root = f"{work}/root"
+def package_of(name, wanted, verb):
+    """Into an empty root and out again."""
+    deb, = glob.glob(f"build/dist/{name}_*.deb")
+    root = f"{work}/root-{name}"
     os.makedirs(f"{root}/var/lib/dpkg/updates")
     os.makedirs(f"{root}/var/lib/dpkg/info")
-    for name in ("status", "available"):
-        open(f"{root}/var/lib/dpkg/{name}", "w").close()
+    for file in ("status", "available"):
+        open(f"{root}/var/lib/dpkg/{file}", "w").close()
     # no maintainer script runs here: there is no shell in this root; see installed()
-    tools = ("dpkg", f"--root={root}", "--force-script-chrootless", "--log=/dev/null")
-    check("it installs", run(*tools, "-i", deb).returncode == 0, run(*tools, "-i", deb).stderr)
-    files = run("dpkg", f"--root={root}", "-L", "zerneld").stdout.split()
-    for name in ("/usr/sbin/zerneld", "/usr/bin/zernel", "/lib/systemd/system/zerneld.service",
-                 "/usr/share/man/man8/zerneld.8.gz", "/etc/default/zerneld",
-                 "/usr/share/doc/zerneld/prometheus/zernel.rules.yml", "/usr/share/doc/zerneld/grafana/zernel-job.json"):
-        check(f"the package has {name}", name in files, files)
-    check("its verbs run", run(f"{root}/usr/bin/zernel", "--help").returncode == 0)
-    check("it is purged", run(*tools, "--purge", "zerneld").returncode == 0)
+    tools = ("dpkg", f"--root={root}", "--force-script-chrootless", "--force-depends", "--log=/dev/null")
+    check(f"{name} installs", run(*tools, "-i", deb).returncode == 0, run(*tools, "-i", deb).stderr)
+    files = run("dpkg", f"--root={root}", "-L", name).stdout.split()
+    for file in wanted:
+        check(f"the package has {file}", file in files, files)
+    check(f"{name}: its program runs", run(f"{root}{verb}", "--help").returncode == 0)
+    check(f"{name} is purged", run(*tools, "--purge", name).returncode == 0)
     left = [os.path.join(d, f) for d, _, names in os.walk(root) for f in names if "/dpkg" not in d]
-    check("nothing is left", left == [], left)
+    check(f"{name}: nothing is left", left == [], left)
     said = [line for line in run("lintian", deb).stdout.splitlines() if line.startswith("E:")]
     known = ("statically-linked-binary", "embedded-library", "bogus-mail-host", "root-in-contact")
-    check("lintian has no other errors", all(any(k in line for k in known) for line in said), said)
+    check(f"{name}: lintian has no other errors", all(any(k in line for k in known) for line in said), said)
+
+
+def package():
+    package_of("zerneld", ("/usr/sbin/zerneld", "/usr/bin/zernel", "/lib/systemd/system/zerneld.service",
+                           "/usr/share/man/man8/zerneld.8.gz", "/etc/default/zerneld",
+                           "/usr/share/doc/zerneld/prometheus/zernel.rules.yml",
+                           "/usr/share/doc/zerneld/grafana/zernel-job.json"), "/usr/bin/zernel")
+    package_of("zernel-gpu", ("/usr/sbin/zernel-gpu", "/lib/systemd/system/zernel-gpu.service",
+                              "/usr/share/man/man8/zernel-gpu.8.gz", "/usr/share/doc/zernel-gpu/README.md"), "/usr/sbin/zernel-gpu")
 
 
 def installed():
     """With its own maintainer scripts, on this machine's files, of which nothing is changed: installed.sh."""
-    deb, = glob.glob("build/dist/*.deb")
+    deb, = glob.glob("build/dist/zerneld_*.deb")
     made = run("tests/older.sh", deb, f"{work}/older.deb")
     check("a version before it", made.returncode == 0, made.stderr)
     said = subprocess.run(["tests/installed.sh", f"{work}/older.deb", deb], capture_output=True, text=True, timeout=900)
@@ -99,22 +109,23 @@ def installed():
     check("installed: all was tried", said.stdout.count("\n") == 18, said.stdout + said.stderr)
 
 
-def unit_is_valid():
-    binary = "/usr/sbin/zerneld"
+def unit_is_valid(name, unit, stated):
+    """stated: the words before its score in docs/OPERATIONS.md."""
+    binary = f"/usr/sbin/{name}"
     made = not os.path.exists(binary)
     if made:
-        shutil.copy("build/zerneld", binary)
+        shutil.copy(f"build/{name}", binary)
     try:
-        said = [line for line in run("systemd-analyze", "verify", "--man=no", UNIT).stderr.splitlines()
-            if "zerneld" in line]
+        said = [line for line in run("systemd-analyze", "verify", "--man=no", unit).stderr.splitlines()
+                if name in line]
     finally:
         if made:
             os.unlink(binary)
-    check("systemd-analyze verify", said == [], said)
-    text = run("systemd-analyze", "security", "--offline=true", UNIT).stdout
-    score = float(re.search(r"Overall exposure level for zerneld.service: ([0-9.]+)", text).group(1))
-    stated = float(re.search(r"exposure level of ([0-9.]+)", open("docs/OPERATIONS.md").read()).group(1))
-    check("the score is what the document says", score <= stated, f"{score}, not {stated}")
+    check(f"systemd-analyze verify {name}", said == [], said)
+    text = run("systemd-analyze", "security", "--offline=true", unit).stdout
+    score = float(re.search(rf"Overall exposure level for {name}.service: ([0-9.]+)", text).group(1))
+    limit = float(re.search(rf"{stated} ([0-9.]+)", open("docs/OPERATIONS.md").read()).group(1))
+    check(f"the score of {name} is what the document says", score <= limit, f"{score}, not {limit}")
 
 
 CONFINED = [sys.executable, "tests/confined.py"]
@@ -342,7 +353,8 @@ os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 try:
     archives()
     package()
-    unit_is_valid()
+    unit_is_valid("zerneld", UNIT, "exposure level of")
+    unit_is_valid("zernel-gpu", GPU_UNIT, "`zernel-gpu.service` has")
     if os.geteuid() == 0:
         installed()
     if os.geteuid() == 0 and os.path.exists("/sys/kernel/btf/vmlinux"):

@@ -118,6 +118,15 @@ void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), v
 		;
 }
 
+int zn_file_make_folder(const char *path)
+{
+	char folder[ZN_TEXT_MAX];
+	int len = (int)(strrchr(path, '/') - path);
+
+	snprintf(folder, sizeof(folder), "%.*s", len, path);
+	return len && mkdir(folder, 0755) && errno != EEXIST ? -errno : 0;
+}
+
 int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type)
 {
 	struct stat st;

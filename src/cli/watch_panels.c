@@ -190,7 +190,7 @@ static int put_state(struct zn_term *t, struct zn_str gpu)
 		zn_path_known(gpu, "device.link_width_ratio") ? zn_value_number(gpu, "device.link_width_ratio") : 1;
 	char name[CELL];
 	size_t at = 0;
-	bool any = width < 1;
+	bool lost = zn_value_number(gpu, "device.lost") > 0, any = width < 1 || lost;
 
 	for (size_t i = 0; i < ZN_LEN(figures); i++)
 		any |= zn_path_known(gpu, figures[i].path);
@@ -201,6 +201,8 @@ static int put_state(struct zn_term *t, struct zn_str gpu)
 		if (zn_path_known(gpu, figures[i].path))
 			zn_term_putf(t, figures[i].format, figures[i].times * zn_value_number(gpu, figures[i].path));
 	zn_term_style(t, ZN_STYLE_BAD);
+	if (lost)
+		zn_term_put(t, "  lost: it has fallen off the bus, or must be reset");
 	while (zn_json_next(by, &at, &key, &reason))
 		zn_term_putf(t, "  throttled: %s", zn_value_text(reason, "", name));
 	if (width < 1)

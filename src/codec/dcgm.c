@@ -3,7 +3,7 @@
  * dcgm.c: the page of a dcgm-exporter, as it comes in: text of Prometheus, a line for each figure of a GPU. Whoever answers is
  * hostile: a line is bounded, so is the number of GPUs, and what makes no sense is passed over.
  *
- * Limits: lines of MIG instances are passed over, as they are of a part of a GPU; rates of NVLink and PCIe are no counters.
+ * Limits: lines of MIG instances are passed over, as they are of a part of a GPU; rates of NVLink are no counters.
  */
 #include <ctype.h>
 #include <math.h>
@@ -42,6 +42,9 @@ static const struct {
 	{"DCGM_FI_DEV_ROW_REMAP_FAILURE", ZN_FIGURE_REMAPPED_FAILED, 1},
 	{"DCGM_FI_DEV_RETIRED_SBE", ZN_FIGURE_RETIRED_CORRECTABLE, 1},
 	{"DCGM_FI_DEV_RETIRED_DBE", ZN_FIGURE_RETIRED_UNCORRECTABLE, 1},
+	{"DCGM_FI_DEV_PCIE_REPLAY_COUNTER", ZN_FIGURE_PCIE_REPLAYS, 1},
+	{"DCGM_FI_PROF_PCIE_TX_BYTES", ZN_FIGURE_PCIE_SENT, 1},
+	{"DCGM_FI_PROF_PCIE_RX_BYTES", ZN_FIGURE_PCIE_RECEIVED, 1},
 	{"DCGM_FI_DEV_MIG_MODE", ZN_FIGURE_MIG, 1},
 };
 
@@ -99,7 +102,7 @@ static bool next_label(struct zn_str *labels, struct zn_str *name, struct zn_str
 }
 
 /* A UUID as NVIDIA writes it: letters, digits and dashes alone. */
-static bool copy_uuid(char to[48], struct zn_str text)
+bool zn_dcgm_uuid(char to[48], struct zn_str text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		char c = text.at[i];
@@ -122,7 +125,7 @@ static bool read_labels(struct zn_str labels, struct zn_reading *who)
 	while (labels.len) {
 		if (!next_label(&labels, &name, &value))
 			return false;
-		if (zn_str_is(name, "UUID") && !copy_uuid(who->uuid, value))
+		if (zn_str_is(name, "UUID") && !zn_dcgm_uuid(who->uuid, value))
 			return false;
 		if (zn_str_is(name, "pci_bus_id"))
 			zn_dcgm_pci(who->pci, value);

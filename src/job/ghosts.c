@@ -11,6 +11,9 @@
 
 #include "zernel.h"
 
+#define SERVICE_FIRST 61184 /* DynamicUser= of systemd.exec(5) */
+#define SERVICE_LAST  65519
+
 bool zn_ghosts_add(struct zn_ghosts *g, const struct zn_ghost *ghost)
 {
 	uint32_t own = 0;
@@ -62,6 +65,12 @@ static uint64_t bytes_of(struct zn_agg *a, uint32_t pid)
 	return sum;
 }
 
+/* Users below are the system's, and so are those that systemd makes for a service while it runs, as of zernel-gpu. */
+static bool is_of_people(uint32_t uid)
+{
+	return uid >= ZN_GHOST_UID && (uid < SERVICE_FIRST || uid > SERVICE_LAST);
+}
+
 /* Whether a holder is one. A job that is not known any more has ended. */
 static bool is_ghost(const struct zn_ghosts *g, struct zn_jobs *jobs, const struct zn_holder *h, struct zn_ghost *to)
 {
@@ -74,7 +83,7 @@ static bool is_ghost(const struct zn_ghosts *g, struct zn_jobs *jobs, const stru
 	if (h->job.serial)
 		return !job || !zn_job_runs(job);
 	to->why = ZN_GHOST_NO_JOB;
-	return g->slurm && h->uid >= ZN_GHOST_UID;
+	return g->slurm && is_of_people(h->uid);
 }
 
 /* The same process, and not the next one of its number. */

@@ -13,36 +13,7 @@
 
 /* So long after its last word a source is silent. */
 static const uint64_t silent_ns[ZN_SOURCE_COUNT] = {
-	[ZN_SOURCE_NVML] = 10 * ZN_NS_PER_S, [ZN_SOURCE_DCGM] = 50 * ZN_NS_PER_S, [ZN_SOURCE_SYS] = 10 * ZN_NS_PER_S};
-
-static const struct {
-	const char *name;
-	int decimals;
-} figures[] = {
-#define X(e, name, decimals) {name, decimals},
-	ZN_FIGURES(X)
-#undef X
-};
-
-const char *zn_figure_name(enum zn_figure f)
-{
-	return figures[f].name;
-}
-
-int zn_figure_decimals(enum zn_figure f)
-{
-	return figures[f].decimals;
-}
-
-enum zn_figure zn_figure_find(struct zn_str name)
-{
-	enum zn_figure f = 0;
-
-	while (f < ZN_FIGURE_COUNT &&
-		(strlen(figures[f].name) != name.len || memcmp(figures[f].name, name.at, name.len)))
-		f++;
-	return f;
-}
+	[ZN_SOURCE_NVML] = 6 * ZN_NS_PER_S, [ZN_SOURCE_DCGM] = 50 * ZN_NS_PER_S, [ZN_SOURCE_SYS] = 10 * ZN_NS_PER_S};
 
 const char *zn_throttle_label(enum zn_throttle t)
 {
@@ -193,6 +164,21 @@ void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *fro
 	}
 }
 
+/* What it said before holds no more: a library that does not answer says nothing of any GPU. */
+void zn_hardware_heard(struct zn_hardware *h, const struct zn_nvml_said *said, uint64_t now_ns)
+{
+	h->nvml = said;
+	h->nvml_ns = now_ns;
+	for (uint32_t i = 0; i < h->count; i++)
+		h->device[i].nvml = 0, h->device[i].by[ZN_SOURCE_NVML].at_ns = 0;
+	for (uint32_t i = 0; i < said->count; i++) {
+		struct zn_device *d = device_of(h, &said->reading[i]);
+
+		if (d && zn_hardware_take(h, ZN_SOURCE_NVML, &said->reading[i], now_ns))
+			d->nvml = i + 1;
+	}
+}
+
 void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns)
 {
 	uint64_t past_ns = h->tick_ns ? now_ns - h->tick_ns : 0;
@@ -204,6 +190,7 @@ void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns)
 		choose_figures(d, now_ns);
 		add_throttled(d, past_ns);
 	}
+	h->nvml_heard = h->nvml && now_ns - h->nvml_ns <= silent_ns[ZN_SOURCE_NVML];
 	h->tick_ns = now_ns;
 }
 

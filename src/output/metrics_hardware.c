@@ -21,7 +21,8 @@ static void put_figures(struct zn_walk *w, const struct zn_device *d, const stru
 	for (uint8_t i = 0; i < m->count; i++) {
 		enum zn_figure f = (enum zn_figure)(m->first + i);
 
-		if (!zn_reading_has(&d->now, f) || (w->brief && is_minor(f)))
+		if (!zn_reading_has(&d->now, f) ||
+			(w->brief && (is_minor(f) || (f == ZN_FIGURE_LOST && !d->now.value[f]))))
 			continue;
 		device_series(w, d);
 		if (m->label)
@@ -96,15 +97,101 @@ void zn_metrics_hardware_sources(struct zn_walk *w)
 		put_sources(w, &h->device[i]);
 }
 
+/* What NVML said of GPU i; NULL: it is none that is known. */
+static const struct zn_device *device_said(const struct zn_hardware *h, uint32_t i)
+{
+	for (uint32_t k = 0; k < h->count; k++)
+		if (h->device[k].nvml == i + 1)
+			return &h->device[k];
+	return NULL;
+}
+
+void zn_metrics_hardware_processes(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && h->nvml_heard && i < h->nvml->processes; i++) {
+		const struct zn_device *d = h->nvml->process[i].pid ? device_said(h, h->nvml->process[i].gpu) : NULL;
+		char pid[12];
+
+		if (!d)
+			continue;
+		snprintf(pid, sizeof(pid), "%u", h->nvml->process[i].pid);
+		zn_walk_series(w);
+		zn_walk_label(w, "pid", pid);
+		zn_walk_label(w, "gpu_id", d->id);
+		zn_walk_integer(w, h->nvml->process[i].bytes);
+	}
+}
+
+void zn_metrics_hardware_instances(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && h->nvml_heard && i < h->nvml->instances; i++) {
+		const struct zn_device *d = device_said(h, h->nvml->instance[i].gpu);
+
+		for (int total = 0; d && h->nvml->instance[i].uuid[0] && total < 2; total++) {
+			zn_walk_series(w);
+			zn_walk_label(w, "gpu_id", h->nvml->instance[i].uuid);
+			zn_walk_label(w, "of", d->id);
+			zn_walk_label(w, "model", h->nvml->instance[i].model);
+			zn_walk_label(w, "kind", total ? "total" : "used");
+			zn_walk_integer(w, total ? h->nvml->instance[i].total_bytes : h->nvml->instance[i].used_bytes);
+		}
+	}
+}
+
+static void put_blocked(struct zn_walk *w, const char *file, uint64_t ns)
+{
+	zn_walk_series(w);
+	zn_walk_label(w, "file", file);
+	zn_walk_scaled(w, ns, 9);
+}
+
 void zn_metrics_hardware_blocked(struct zn_walk *w)
 {
 	const struct zn_hardware *h = w->state->hardware;
 
-	if (!h || !h->blocked_ns)
-		return;
-	zn_walk_series(w);
-	zn_walk_label(w, "file", h->blocked);
-	zn_walk_scaled(w, h->blocked_ns, 9);
+	if (h && h->blocked_ns)
+		put_blocked(w, h->blocked, h->blocked_ns);
+	if (h && h->nvml_heard && h->nvml->stale_ms)
+		put_blocked(w, "nvml", h->nvml->stale_ms * ZN_NS_PER_MS);
+}
+
+void zn_metrics_hardware_nvml(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	if (h && h->nvml)
+		zn_walk_one(w, h->nvml_heard && h->nvml->count, 0);
+}
+
+void zn_metrics_hardware_messages(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (int refused = 0; h && h->nvml_taken + h->nvml_refused && refused < 2; refused++) {
+		zn_walk_series(w);
+		zn_walk_label(w, "outcome", refused ? "refused" : "ok");
+		zn_walk_integer(w, refused ? h->nvml_refused : h->nvml_taken);
+	}
+}
+
+void zn_metrics_hardware_models(struct zn_walk *w)
+{
+	const struct zn_hardware *h = w->state->hardware;
+
+	for (uint32_t i = 0; h && h->nvml_heard && i < h->count; i++) {
+		const struct zn_device *d = &h->device[i];
+
+		if (!d->nvml)
+			continue;
+		device_series(w, d);
+		zn_walk_label(w, "model", h->nvml->model[d->nvml - 1]);
+		zn_walk_label(w, "driver", h->nvml->driver);
+		zn_walk_integer(w, 1);
+	}
 }
 
 void zn_metrics_hardware_energy(struct zn_walk *w)

@@ -307,16 +307,6 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns)
 
 /* ---- Listening. ---- */
 
-/* The folder of the socket, if it is missing; those above it must be there. */
-static int make_folder(const char *path)
-{
-	char folder[ZN_TEXT_MAX];
-	int len = (int)(strrchr(path, '/') - path);
-
-	snprintf(folder, sizeof(folder), "%.*s", len, path);
-	return len && mkdir(folder, 0755) && errno != EEXIST ? -errno : 0;
-}
-
 static int open_socket(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -356,7 +346,7 @@ static const char *hint_of(int err)
 static int open_listener(struct zn_control *c, const char *path, char why[ZN_TEXT_MAX])
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int err = *path == '/' && strlen(path) < sizeof(at.sun_path) ? make_folder(path) : -ENAMETOOLONG;
+	int err = *path == '/' && strlen(path) < sizeof(at.sun_path) ? zn_file_make_folder(path) : -ENAMETOOLONG;
 
 	if (!err) {
 		strcpy(at.sun_path, path);

@@ -17,24 +17,26 @@
 
 #define START_MS   10000
 #define BLOCKED_NS (3 * ZN_NS_PER_S) /* a file that takes longer is told of */
-#define TRIES      3                 /* to copy what is just being written */
+#define TELL_NS    (60 * ZN_NS_PER_S)
+#define TRIES      3 /* to copy what is just being written */
 
 struct zn_gauge_shared {
 	struct zn_sysfs_seen seen;
 	struct zn_sysfs_at at;
+	struct zn_companion_seen companion;
 };
 
 /* ---- the process ---- */
 
-static void publish_seen(struct zn_gauge_shared *to, const struct zn_sysfs_seen *from)
+/* Both begin with their version. */
+static void publish_seen(void *to, const void *from, size_t bytes)
 {
-	uint64_t version = to->seen.version;
+	uint64_t *version = to, was = *version;
 
-	__atomic_store_n(&to->seen.version, version + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(version, was + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	memcpy((char *)&to->seen + sizeof(version), (const char *)from + sizeof(version),
-		sizeof(*from) - sizeof(version));
-	__atomic_store_n(&to->seen.version, version + 2, __ATOMIC_RELEASE);
+	memcpy(version + 1, (const uint64_t *)from + 1, bytes - sizeof(was));
+	__atomic_store_n(version, was + 2, __ATOMIC_RELEASE);
 }
 
 /* False: the daemon has gone. */
@@ -46,46 +48,68 @@ static bool daemon_lives(int socket)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-static void serve_daemon(struct zn_gauge_shared *shared, int root, int socket)
+/* One round of each: /sys comes last, as it may take forever. */
+static void serve_daemon(struct zn_gauge_shared *shared, int root, int socket, struct zn_companion *companion)
 {
 	static struct zn_sysfs sysfs;
 	struct pollfd one = {.fd = socket, .events = POLLIN};
 
 	zn_sysfs_init(&sysfs, root, &shared->at);
 	do {
+		if (zn_companion_round(companion, zn_now_ns()))
+			publish_seen(&shared->companion, &companion->seen, sizeof(companion->seen));
 		zn_sysfs_round(&sysfs, zn_now_ns());
-		publish_seen(shared, &sysfs.seen);
+		publish_seen(&shared->seen, &sysfs.seen, sizeof(sysfs.seen));
 	} while (poll(&one, 1, ZN_GAUGE_MS) <= 0 || daemon_lives(socket));
 }
 
-static void run_gauge(struct zn_gauge_shared *shared, const char *path, int socket)
+/* Beside the control socket, which the daemon opens later. Nothing else fails if this does. */
+static void open_companion(struct zn_companion *c, const char *control)
 {
+	char path[ZN_TEXT_MAX] = "";
+	const char *slash = strrchr(control, '/');
+	int err = 0;
+
+	c->listener = c->fd = -1;
+	if (slash &&
+		(size_t)snprintf(path, sizeof(path), "%.*s/gpu.sock", (int)(slash - control), control) >= sizeof(path))
+		err = -ENAMETOOLONG;
+	if (!err)
+		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
+	if (err)
+		zn_log(ZN_WARN, "gauge: cannot listen on %.200s: %s; zernel-gpu is not heard", path, strerror(-err));
+}
+
+static void run_gauge(struct zn_gauge_shared *shared, const char *path, const char *control, int socket)
+{
+	static struct zn_companion companion;
 	int root, err;
 
 	zn_worker_become("zernel: gauge", socket);
+	open_companion(&companion, control);
 	root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	err = root < 0 ? -errno : zn_sandbox_gauge(root);
 	if (send(socket, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
-		serve_daemon(shared, root, socket);
+		serve_daemon(shared, root, socket, &companion);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
 }
 
 /* ---- the daemon's side ---- */
 
-static int start_gauge(struct zn_gauge *g, struct zn_gauge_shared *shared, const char *root)
+static int start_gauge(struct zn_gauge *g, struct zn_gauge_shared *shared, const char *root, const char *control)
 {
 	int err = zn_worker_open(&g->worker);
 
 	if (err)
 		return err;
 	if (g->worker.pid == 0)
-		run_gauge(shared, root, g->worker.fd);
+		run_gauge(shared, root, control, g->worker.fd);
 	if (!zn_worker_wait(g->worker.fd, START_MS))
 		return -ETIMEDOUT;
 	return recv(g->worker.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
 }
 
-int zn_gauge_open(struct zn_gauge *g, const char *root, char why[ZN_TEXT_MAX])
+int zn_gauge_open(struct zn_gauge *g, const char *root, const char *control, char why[ZN_TEXT_MAX])
 {
 	struct zn_gauge_shared *shared;
 	int err;
@@ -97,7 +121,7 @@ int zn_gauge_open(struct zn_gauge *g, const char *root, char why[ZN_TEXT_MAX])
 	err = shared == MAP_FAILED ? -errno : 0;
 	if (!err) {
 		g->shared = shared;
-		err = start_gauge(g, shared, root);
+		err = start_gauge(g, shared, root, control);
 	}
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot start the process that reads %.100s: %s", root, strerror(-err));
@@ -114,18 +138,19 @@ static void worker_exited(struct zn_gauge *g)
 		"zerneld is restarted");
 }
 
-static bool copy_seen(struct zn_gauge *g)
+/* Both begin with their version. False: nothing was written yet, or it is just being written. */
+static bool copy_seen(void *to, const void *from, size_t bytes)
 {
-	const struct zn_sysfs_seen *from = &g->shared->seen;
+	const uint64_t *at = from;
 
 	for (int i = 0; i < TRIES; i++) {
-		uint64_t version = __atomic_load_n(&from->version, __ATOMIC_ACQUIRE);
+		uint64_t version = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 
 		if (!version || version & 1)
 			continue;
-		memcpy(&g->seen, from, sizeof(g->seen));
+		memcpy(to, from, bytes);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (__atomic_load_n(&from->version, __ATOMIC_RELAXED) == version)
+		if (__atomic_load_n(at, __ATOMIC_RELAXED) == version)
 			return true;
 	}
 	return false;
@@ -164,6 +189,42 @@ static void tell_blocked(const struct zn_gauge *g, struct zn_hardware *to, uint6
 	}
 }
 
+/* What it says has changed: it is logged once, and no more than once a minute. */
+static void tell_why(struct zn_gauge *g, uint64_t now_ns)
+{
+	const struct zn_nvml_said *said = &g->companion.said;
+	char why[128];
+
+	if (said->stale_ms)
+		snprintf(why, sizeof(why), "NVML does not answer: %.31s", said->step);
+	else
+		memcpy(why, said->why, sizeof(why));
+	if (!strcmp(why, g->told) || (why[0] && g->told_ns && now_ns - g->told_ns < TELL_NS))
+		return;
+	if (why[0]) {
+		zn_log(ZN_WARN, "gauge: zernel-gpu says: %s", why);
+		g->told_ns = now_ns;
+	}
+	memcpy(g->told, why, sizeof(why));
+}
+
+static void hear_companion(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns)
+{
+	struct zn_companion_seen *c = &g->companion;
+	uint64_t heard = c->heard;
+
+	if (__atomic_load_n(&g->shared->companion.version, __ATOMIC_ACQUIRE) == c->version ||
+		!copy_seen(c, &g->shared->companion, sizeof(*c)))
+		return;
+	zn_nvml_check(&c->said);
+	to->nvml_taken = c->heard;
+	to->nvml_refused = c->refused;
+	if (!c->heard || c->heard == heard)
+		return;
+	tell_why(g, now_ns);
+	zn_hardware_heard(to, &c->said, now_ns);
+}
+
 void zn_gauge_tick(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns)
 {
 	if (!g->shared || g->worker.fd < 0)
@@ -173,7 +234,8 @@ void zn_gauge_tick(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns)
 		worker_exited(g);
 		return;
 	}
-	if (copy_seen(g) && g->seen.round_ns != g->round_ns) {
+	hear_companion(g, to, now_ns);
+	if (copy_seen(&g->seen, &g->shared->seen, sizeof(g->seen)) && g->seen.round_ns != g->round_ns) {
 		g->round_ns = g->seen.round_ns;
 		take_seen(g, to, now_ns);
 	}

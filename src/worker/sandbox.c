@@ -112,12 +112,12 @@ static const int sender_allowed[] = {
 #endif
 };
 
-/* What the process that reads /sys uses, besides openat() to read. */
+/* What the process that reads /sys, and hears zernel-gpu, uses, besides openat() to read. */
 static const int gauge_allowed[] = {
-	SYS_read, SYS_write, SYS_close, SYS_getdents64, SYS_readlinkat, SYS_recvfrom, SYS_sendto, SYS_ppoll, SYS_clock_gettime,
-	SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
+	SYS_read, SYS_write, SYS_close, SYS_getdents64, SYS_readlinkat, SYS_recvfrom, SYS_sendto, SYS_accept4, SYS_getsockopt,
+	SYS_newfstatat, SYS_ppoll, SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
 #ifdef __x86_64__
-	SYS_poll,
+	SYS_poll, SYS_stat, /* musl has the latter for fstatat() */
 #endif
 };
 /* clang-format on */

@@ -6,6 +6,7 @@ absent.
 """
 import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -239,6 +240,21 @@ def hip_6_4():
 @test
 def nccl_of_the_toolkit():
     collectives(need(TOOLKIT), {"ncclBcast": 1})
+
+
+@test
+def nvml_without_a_driver():
+    """zernel-gpu with each: its functions are there, under one of the names that they had, and it says why it can ask nothing."""
+    with open(os.path.join(HERE, "..", "..", "contrib", "gpu", "nvml.h")) as file:
+        rows = re.findall(r"X\(\w+, .*?((?:\"\w*\",?\s*)+)\)", file.read().replace("\\\n", ""))
+    wanted = [set(re.findall(r'"(\w+)"', row)) for row in rows]
+    check(len(wanted) > 30, f"functions that are asked for: {len(wanted)}")
+    for name in ("nvml-525", "nvml-535", "nvml-550"):
+        path = real(name, "libnvidia-ml.so.1")
+        have = exported(path)
+        equal([names for names in wanted if not names & have], [], f"what {name} lacks")
+        said = run([os.path.join(BUILD, "zernel-gpu"), "--once", "--library", path])
+        equal((said.returncode, said.stdout.splitlines()[1:]), (1, ["why nvmlInit: the driver is not loaded (9)"]), name)
 
 
 @test

@@ -12,6 +12,7 @@ programs=(zerneld test/guest_check test/matrix test/driver test/libcuda.so.1 tes
 slurm=(/usr/sbin/{munged,slurmctld,slurmd,slurmstepd} /usr/bin/{sbatch,srun,sinfo,jq})
 plugins=/usr/lib/x86_64-linux-gnu/slurm-wlm
 root=$(mktemp -d)
+chmod 755 "$root" # it becomes /
 trap 'rm -rf "$root"' EXIT
 
 # with_libraries FILE...: copies what these programs or libraries link, to where it is here
@@ -88,13 +89,15 @@ put_package() {
 	cp /etc/os-release "$root/etc/os-release"
 	echo /lib/x86_64-linux-gnu > "$root/etc/ld.so.conf"
 	printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' > "$root/etc/passwd"
-	printf 'root:x:0:\nnogroup:x:65534:\nsystemd-journal:x:101:\n' > "$root/etc/group"
+	printf 'root:x:0:\nnogroup:x:65534:\nsystemd-journal:x:101:\nvideo:x:44:\n' > "$root/etc/group"
 	echo 0123456789abcdef0123456789abcdef > "$root/etc/machine-id"
 	cp "$here/package.service" "$root$units/"
 	printf '[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=package.service\n' > "$root$units/package.target"
 	ln -s package.target "$root$units/default.target"
 	cp "$here/package.sh" "$root/t/"
-	cp "$1"/dist/*.deb "$root/t/zerneld.deb"
+	cp "$1"/dist/zerneld_*.deb "$root/t/zerneld.deb"
+	cp "$1"/dist/zernel-gpu_*.deb "$root/t/zernel-gpu.deb"
+	cp "$1/test/libnvidia-ml.so.1" "$root/t/"
 	"$here/../older.sh" "$root/t/zerneld.deb" "$root/t/older.deb"
 }
 

@@ -204,6 +204,31 @@ slurm() {
 	wait_for 60 test -s /var/lib/zernel/jobs/4711.json
 }
 
+# zernel-gpu, with a stand-in of NVIDIA's library, which is heard as the user that systemd made for it, with no right
+# left. There is no GPU in /sys, so that it is heard and no more.
+heard() { # 1 or 0
+	[ "$(get /metrics | sed -n 's/^zernel_nvml_up //p')" = "$1" ]
+}
+
+companion() {
+	cp /t/libnvidia-ml.so.1 /lib/x86_64-linux-gnu/
+	dpkg --force-depends -i /t/zernel-gpu.deb >/tmp/dpkg 2>&1 || return
+	same state "$(systemctl is-active zernel-gpu)" inactive && systemctl start zernel-gpu || return
+	wait_for 60 heard 1 || return
+	for pid in $(pidof zernel-gpu); do
+		for set in CapPrm CapEff CapBnd; do
+			same "$set of $pid" "$(have $set "$pid")" 0000000000000000 || return
+		done
+		user=$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status")
+		same "its user" "$(stat -c %u /run/zernel-gpu/)" "$user" && [ "$user" -ge 61184 ] || return
+	done
+	was=$(systemctl show --value -p MainPID zernel-gpu)
+	systemctl restart zerneld && wait_for 60 heard 1 || return
+	same "its process" "$(systemctl show --value -p MainPID zernel-gpu)" "$was" || return
+	dpkg -P zernel-gpu >/tmp/dpkg 2>&1 && wait_for 60 heard 0 &&
+		same left "$(ls -d /usr/sbin/zernel-gpu /run/zernel-gpu /lib/systemd/system/zernel-gpu.service 2>/dev/null)" ""
+}
+
 well() { # the service runs, and counts
 	is active disabled && wait_for 60 attached cuda_trace && counts
 }
@@ -263,6 +288,7 @@ checks() {
 	verdict reload reload
 	verdict restart restart
 	verdict upgrade upgrade
+	verdict companion companion
 	verdict remove remove
 	verdict purge purge
 }
@@ -273,6 +299,6 @@ checks || failed=1
 	echo "   --- $file:"
 	tail -n 40 "$file"
 done
-[ "$failed" = 0 ] || { journalctl -o cat -u zerneld | tail -n 60; systemctl --no-pager --failed; }
+[ "$failed" = 0 ] || { journalctl -o cat -u zerneld -u zernel-gpu | tail -n 60; systemctl --no-pager --failed; }
 echo "@@RC=$failed"
 poweroff -f

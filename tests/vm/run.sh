@@ -16,7 +16,7 @@ declare -A columns=(
 	[io]='tmpfs ext4 overlay nfs dd fio server job kprobe syscall'
 	[slurm]='job launches nccl steps peak node'
 	[cost]='measured'
-	[package]='install check start families events caps counts outbound slurm reload restart upgrade remove purge'
+	[package]='install check start families events caps counts outbound slurm reload restart upgrade companion remove purge'
 )
 modules=(ext4 loop overlay nfsd nfsv4) # of the image io
 read -ra images <<< "${IMAGES:-guest io slurm package}"

@@ -14,8 +14,8 @@ const told = (v, text) => (v == null ? "" : text(v));
 const joined = (...parts) => parts.filter(Boolean).join(" · ");
 
 // What the GPU itself does now, as far as a source tells it.
-const stateLine = (d) => (d.suspended ? "asleep" : joined(told(d.utilization, (v) => `${percent(v)} busy`),
-	told(d.sm_active, (v) => `SM ${percent(v)}`),
+const stateLine = (d) => (d.lost ? "lost: it has fallen off the bus, or must be reset" : d.suspended ? "asleep" :
+	joined(told(d.utilization, (v) => `${percent(v)} busy`), told(d.sm_active, (v) => `SM ${percent(v)}`),
 	told(d.power_watts, (v) => `${Math.round(v)}${told(d.power_limit_watts, (most) => ` of ${Math.round(most)}`)} W`),
 	told(d.temperature_celsius, (v) => `${Math.round(v)} °C`), told(d.clock_hertz, (v) => `${Math.round(v / 1e6)} MHz`)) ||
 	"use, power, temperature: no source");
@@ -45,7 +45,8 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 			gpu.memory_complete == null ? "its processes are not counted" : "used before the daemon came");
 		if (amount.data !== `${bytes(gpu.used_bytes)} `)
 			amount.data = `${bytes(gpu.used_bytes)} `;
-		say(of, !known ? `${size}, use not known` : gpu.total_bytes ? `${size}, ${percent(gpu.used_bytes / all)}` : size);
+		const counted = told(gpu.device.vram_used_bytes, (v) => `; the driver counts ${bytes(v)}`);
+		say(of, !known ? `${size}, use not known${counted}` : gpu.total_bytes ? `${size}, ${percent(gpu.used_bytes / all)}` : size);
 		mark(used, "title", known ? `${exact(gpu.used_bytes)} bytes` :
 			"A process used this GPU before the daemon came: what it holds is not known.");
 		say(highest, `peak ${bytes(gpu.peak_bytes)}`);
@@ -58,6 +59,7 @@ const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 		mark(state, "title", gpu.device.power_watts == null ?
 			"No source tells its use, power and temperature: see docs/HARDWARE.md" : "");
 		say(device, deviceLine(gpu.device));
+		mark(state, "class", gpu.device.lost ? "state wrong" : "state");
 		mark(device, "class", gpu.device.throttled_by?.length || gpu.device.link_width_ratio < 1 ? "state wrong" : "state");
 		mark(node, "class", stateOf(now, "gpu_id", gpu.gpu_id));
 		const holders = idleOn(now, gpu.gpu_id);

@@ -75,7 +75,8 @@ T(of_no_job)
 		uint32_t uid;
 		bool slurm;
 		uint32_t count;
-	} rows[] = {{1000, false, 0}, {1000, true, 1}, {999, true, 0}, {0, true, 0}};
+	} rows[] = {{1000, false, 0}, {1000, true, 1}, {999, true, 0}, {0, true, 0}, {61183, true, 1}, {61184, true, 0},
+		{65519, true, 0}, {65520, true, 1}};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
 		begin();

@@ -76,6 +76,39 @@ T(there_is_room_for_so_many)
 	}
 }
 
+/* All that zernel-gpu said holds until it says something else, or nothing. */
+T(what_nvml_says_is_whole)
+{
+	static struct zn_nvml_said said;
+
+	begin();
+	take(ZN_SOURCE_SYS, "0000:1b:00.0", "", ZN_FIGURE_SUSPENDED, 0, S);
+	zn_hardware_tick(&h, S);
+	CHECK(!h.nvml_heard);
+	said = (struct zn_nvml_said){.count = 2, .model = {"one that nobody vouches for", "NVIDIA H100"}};
+	snprintf(said.reading[0].pci, sizeof(said.reading[0].pci), "0000:ff:00.0");
+	snprintf(said.reading[1].pci, sizeof(said.reading[1].pci), "0000:1b:00.0");
+	zn_reading_set(&said.reading[1], ZN_FIGURE_ENERGY, 7);
+	zn_hardware_heard(&h, &said, 2 * S);
+	zn_hardware_tick(&h, 2 * S);
+	CHECK(h.nvml_heard);
+	CHECK_EQ(h.count, 1);
+	CHECK_EQ(h.device[0].nvml, 2);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 7);
+	zn_hardware_tick(&h, 9 * S); /* it has gone */
+	CHECK(!h.nvml_heard);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), ZN_NOT_KNOWN);
+	zn_hardware_heard(&h, &said, 10 * S);
+	zn_hardware_tick(&h, 10 * S);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 7);
+	said.count = 0; /* the driver does not answer */
+	zn_hardware_heard(&h, &said, 11 * S);
+	zn_hardware_tick(&h, 11 * S);
+	CHECK(h.nvml_heard);
+	CHECK_EQ(h.device[0].nvml, 0);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), ZN_NOT_KNOWN);
+}
+
 T(time_throttled_is_a_sum_of_looks)
 {
 	begin();
@@ -124,6 +157,7 @@ int main(void)
 	RUN(the_best_source_is_shown_until_it_is_silent);
 	RUN(a_gpu_that_nobody_lists_has_its_address);
 	RUN(there_is_room_for_so_many);
+	RUN(what_nvml_says_is_whole);
 	RUN(time_throttled_is_a_sum_of_looks);
 	RUN(a_link_is_lanes_and_speed);
 	RUN(addresses_have_one_form);

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * zernel-gpu: tells zerneld how the GPUs of NVIDIA are, as their management library (NVML) says. A process of its
+ * own asks the library, as a call that the driver does not answer never comes back; this one hears what it says,
+ * notices when it says nothing, and sends a message of lines each second to the socket of zerneld. It never waits
+ * for either.
+ *
+ * zerneld takes messages of root and of the user who owns /run/zernel-gpu. It may come and go at any time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "zernel-gpu.h"
+
+#ifndef ZN_VERSION
+#define ZN_VERSION "unknown"
+#endif
+
+#define SOCKET_PATH     "/run/zernel/gpu.sock"
+#define LIBRARY         "libnvidia-ml.so.1"
+#define PATIENCE_ROUNDS 5   /* so long may the library take */
+#define KILL_ROUNDS     30  /* after which the process is ended that waits for it */
+#define RETRY_ROUNDS    30  /* until another one tries, where the library cannot be used */
+#define GIVE_UP_ROUNDS  300 /* without a GPU: systemd starts this anew, and then looks anew which devices there are */
+#define EX_TEMPFAIL     75
+
+struct options {
+	const char *socket, *library;
+	unsigned interval_ms;
+	bool once;
+};
+
+struct state {
+	struct options options;
+	struct watch *watch;
+	pid_t sampler; /* 0: none */
+	int from;      /* its socket; below 0: none */
+	int to;        /* zerneld's; below 0: none */
+	uint64_t heard_ms, tried_ms, due_ms;
+	bool killed, told_absent;
+	char why[200]; /* the last one that was logged */
+	struct message message;
+};
+
+static volatile sig_atomic_t ending;
+
+static void on_end(int number)
+{
+	(void)number;
+	ending = 1;
+}
+
+uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void message_add(struct message *m, const char *form, ...)
+{
+	va_list arguments;
+	int n;
+
+	va_start(arguments, form);
+	n = vsnprintf(m->text + m->len, sizeof(m->text) - m->len, form, arguments);
+	va_end(arguments);
+	if (n < 0 || (size_t)n >= sizeof(m->text) - m->len)
+		m->full = true;
+	else
+		m->len += (size_t)n;
+}
+
+void message_begin(struct message *m, uint64_t at_ms)
+{
+	m->len = 0;
+	m->full = false;
+	message_add(m, VERSION_LINE " %llu\n", (unsigned long long)at_ms);
+}
+
+/* ---- The process that asks the library ---- */
+
+static void close_sampler(struct state *s)
+{
+	if (s->from >= 0)
+		close(s->from);
+	s->from = -1;
+}
+
+static void start_sampler(struct state *s)
+{
+	int ends[2];
+
+	s->tried_ms = s->heard_ms = now_ms();
+	s->killed = false;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return;
+	fflush(NULL);
+	s->sampler = fork();
+	if (s->sampler == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "zernel-gpu: ask");
+		signal(SIGTERM, SIG_DFL);
+		close(ends[0]);
+		if (s->to >= 0)
+			close(s->to);
+		sample_loop(s->options.library, s->options.interval_ms, ends[1], s->watch, s->options.once);
+		_exit(0);
+	}
+	close(ends[1]);
+	s->from = ends[0];
+	if (s->sampler > 0)
+		return;
+	s->sampler = 0;
+	close_sampler(s);
+}
+
+/* One that the driver keeps cannot be ended: no other is started beside it. */
+static void look_after_sampler(struct state *s, uint64_t now)
+{
+	uint64_t interval = s->options.interval_ms;
+
+	if (s->sampler && waitpid(s->sampler, NULL, WNOHANG) == s->sampler)
+		s->sampler = 0;
+	if (!s->sampler && now - s->tried_ms >= RETRY_ROUNDS * interval) {
+		close_sampler(s);
+		start_sampler(s);
+	} else if (s->sampler && !s->killed && now - s->heard_ms >= KILL_ROUNDS * interval) {
+		kill(s->sampler, SIGKILL);
+		s->killed = true;
+	}
+}
+
+static const char *find_line(const struct message *m, const char *beginning)
+{
+	return memmem(m->text, m->len, beginning, strlen(beginning));
+}
+
+static void log_why(struct state *s)
+{
+	const char *at = find_line(&s->message, "\nwhy "), *end;
+	size_t len;
+
+	if (!at) {
+		s->why[0] = 0;
+		return;
+	}
+	at += 5;
+	end = memchr(at, '\n', (size_t)(s->message.text + s->message.len - at));
+	len = end ? (size_t)(end - at) : 0;
+	len = len < sizeof(s->why) ? len : sizeof(s->why) - 1;
+	if (strlen(s->why) == len && !memcmp(s->why, at, len))
+		return;
+	memcpy(s->why, at, len);
+	s->why[len] = 0;
+	if (!s->options.once)
+		fprintf(stderr, "zernel-gpu: %s; it is tried again every %u s\n", s->why,
+			RETRY_ROUNDS * s->options.interval_ms / 1000);
+}
+
+/* False: it said nothing new. The last of what waits counts. */
+static bool hear_sampler(struct state *s)
+{
+	bool heard = false;
+	ssize_t n;
+
+	while (s->from >= 0 && (n = recv(s->from, s->message.text, sizeof(s->message.text), MSG_DONTWAIT)) != -1) {
+		if (n == 0) {
+			close_sampler(s);
+			break;
+		}
+		s->message.len = (size_t)n;
+		heard = true;
+	}
+	if (heard) {
+		s->heard_ms = now_ms();
+		log_why(s);
+	}
+	return heard;
+}
+
+/* ---- zerneld ---- */
+
+static void hang_up(struct state *s)
+{
+	if (s->to >= 0)
+		close(s->to);
+	s->to = -1;
+}
+
+static void call_zerneld(struct state *s)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+
+	memcpy(at.sun_path, s->options.socket, strlen(s->options.socket));
+	s->to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->to >= 0 && !connect(s->to, (const struct sockaddr *)&at, sizeof(at))) {
+		s->told_absent = false;
+		return;
+	}
+	if (!s->told_absent)
+		fprintf(stderr, "zernel-gpu: zerneld does not listen on %s: %s; it is tried again each second\n",
+			s->options.socket, strerror(errno));
+	s->told_absent = true;
+	hang_up(s);
+}
+
+/* A message for which there is no room is left out: the next one has all that is new. */
+static void tell_zerneld(struct state *s)
+{
+	if (s->to >= 0 && recv(s->to, &(char){0}, 1, MSG_DONTWAIT) == 0)
+		hang_up(s);
+	if (s->to < 0)
+		call_zerneld(s);
+	if (s->to >= 0 && send(s->to, s->message.text, s->message.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+		errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
+		hang_up(s);
+}
+
+static void put_stale(struct state *s, uint64_t now)
+{
+	char step[sizeof(s->watch->step)];
+
+	memcpy(step, s->watch->step, sizeof(step));
+	step[sizeof(step) - 1] = 0;
+	message_begin(&s->message, now);
+	message_add(&s->message, "stale %llu %s\n", (unsigned long long)(now - s->heard_ms), step);
+}
+
+static void do_round(struct state *s)
+{
+	uint64_t now = now_ms();
+	bool heard = hear_sampler(s), late;
+
+	look_after_sampler(s, now);
+	late = s->sampler && now - s->heard_ms >= PATIENCE_ROUNDS * (uint64_t)s->options.interval_ms;
+	if (late)
+		put_stale(s, now);
+	else if (!heard && !s->sampler && s->why[0]) {
+		message_begin(&s->message, now);
+		message_add(&s->message, "why %s\n", s->why);
+	} else if (!heard)
+		return;
+	tell_zerneld(s);
+}
+
+static void wait_round(struct state *s)
+{
+	struct pollfd one = {.fd = s->from, .events = POLLIN};
+	uint64_t now = now_ms();
+
+	if (now >= s->due_ms)
+		s->due_ms = now + s->options.interval_ms;
+	poll(&one, s->from >= 0, (int)(s->due_ms - now));
+}
+
+static int run_forever(struct state *s)
+{
+	uint64_t begun = now_ms();
+
+	start_sampler(s);
+	while (!ending) {
+		do_round(s);
+		if (!__atomic_load_n(&s->watch->initialized, __ATOMIC_RELAXED) && !s->sampler &&
+			now_ms() - begun >= GIVE_UP_ROUNDS * (uint64_t)s->options.interval_ms)
+			return EX_TEMPFAIL;
+		wait_round(s);
+	}
+	if (s->sampler)
+		kill(s->sampler, SIGKILL);
+	return 0;
+}
+
+/* What it would send, for people. */
+static int run_once(struct state *s)
+{
+	struct pollfd one;
+	unsigned wait_ms = (PATIENCE_ROUNDS + 2) * s->options.interval_ms;
+
+	start_sampler(s);
+	one = (struct pollfd){.fd = s->from, .events = POLLIN};
+	if (s->from < 0 || poll(&one, 1, (int)wait_ms) != 1) {
+		fprintf(stderr, "zernel-gpu: the library does not answer: %.31s\n", s->watch->step);
+		if (s->sampler)
+			kill(s->sampler, SIGKILL);
+		return 1;
+	}
+	if (!hear_sampler(s))
+		return 1;
+	fwrite(s->message.text, 1, s->message.len, stdout);
+	return find_line(&s->message, "\nwhy ") ? 1 : 0;
+}
+
+/* ---- Options ---- */
+
+static int show_help(void)
+{
+	puts("zernel-gpu: tells zerneld how the GPUs of NVIDIA are, as NVML says\n"
+	     "  --socket PATH      zerneld's; " SOCKET_PATH "\n"
+	     "  --library FILE     NVML; " LIBRARY "\n"
+	     "  --interval-ms N    100 to 10000; 1000\n"
+	     "  --once             print what would be sent, and end\n"
+	     "  --version, --help");
+	return 0;
+}
+
+static int bad_option(const char *option, const char *what)
+{
+	fprintf(stderr, "zernel-gpu: %s: %s\n", option, what);
+	return 2;
+}
+
+/* 0, or the status to end with, less than 0: end well. */
+static int read_options(struct options *o, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+		char *end = NULL;
+		unsigned long number = value ? strtoul(value, &end, 10) : 0;
+
+		if (!strcmp(option, "--help"))
+			return show_help() - 1;
+		if (!strcmp(option, "--version"))
+			return printf("zernel-gpu %s\n", ZN_VERSION) < 0 ? 1 : -1;
+		if (!strcmp(option, "--once")) {
+			o->once = true;
+			continue;
+		}
+		if (!value)
+			return bad_option(option, "no such option, or it needs a value");
+		i++;
+		if (!strcmp(option, "--socket") && value[0] == '/' &&
+			strlen(value) < sizeof(((struct sockaddr_un *)0)->sun_path))
+			o->socket = value;
+		else if (!strcmp(option, "--library") && value[0])
+			o->library = value;
+		else if (!strcmp(option, "--interval-ms") && end != value && !*end && number >= 100 && number <= 10000)
+			o->interval_ms = (unsigned)number;
+		else
+			return bad_option(option, "no such option, or a value that it cannot have");
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct state s = {.from = -1, .to = -1};
+	struct sigaction end = {.sa_handler = on_end};
+	int status;
+
+	s.options = (struct options){.socket = SOCKET_PATH, .library = LIBRARY, .interval_ms = 1000};
+	status = read_options(&s.options, argc, argv);
+	if (status)
+		return status < 0 ? 0 : status;
+	s.watch = mmap(NULL, sizeof(*s.watch), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (s.watch == MAP_FAILED) {
+		perror("zernel-gpu: memory");
+		return 1;
+	}
+	sigaction(SIGTERM, &end, NULL);
+	sigaction(SIGINT, &end, NULL);
+	return s.options.once ? run_once(&s) : run_forever(&s);
+}

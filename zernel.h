@@ -802,8 +802,8 @@ struct zn_cpu_time {
 	__u64 ns, user, system;
 };
 
-/* What our programs took of a process, by its row, measured where they run: it only grows, whoever has the row. And what
- * the daemon spares of it: it writes the rest. */
+/* What our programs took of a process, by its row, measured where they run: it only grows, whoever has the row. And
+ * what the daemon spares of it: it writes the rest. */
 #define ZN_SPENT_EVERY 64 /* one in so many switches is measured, and stands for all of them; a power of two */
 #define ZN_DUTY_ONE    1024
 struct zn_spent {

@@ -515,8 +515,8 @@ static __noinline bool switch_off(struct task_struct *task, __u32 filter, bool p
 	return zn_sleep_begin(s.run, s.proc, task, asleep);
 }
 
-/* It fell asleep before these programs were attached, or while it was spared: what that was for is not known, and is not
- * counted as anything. */
+/* It fell asleep before these programs were attached, or while it was spared: what that was for is not known, and is
+ * not counted as anything. */
 static __always_inline void end_unseen(struct zn_sched_entry *r, __u64 now)
 {
 	struct zn_proc *p = zn_sched_entry_proc(r);

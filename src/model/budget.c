@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * budget.c: what the probes may cost a process, and what is spared to keep to it. Once a second the cost of each part is
- * known: what was measured where it runs, or hits at their calibrated cost. Where all of it is too much for a process, what
- * says least for its cost is measured in a part of the time: so many slots of a twentieth of a second. Nothing is scaled up
- * for that; how much of the time was seen is told with the figures.
+ * budget.c: what the probes may cost a process, and what is spared to keep to it. Once a second the cost of each part
+ * is known: what was measured where it runs, or hits at their calibrated cost. Where all of it is too much for a
+ * process, what says least for its cost is measured in a part of the time: so many slots of a twentieth of a second.
+ * Nothing is scaled up for that; how much of the time was seen is told with the figures.
  *
- * It steps down after OVER_S looks with too high a cost, to BELOW of the budget, and up again only when more could be had
- * for ROOM of it at ROOM_S looks in a row: a load that stays as it is changes nothing any more.
+ * It steps down after OVER_S looks with too high a cost, to BELOW of the budget, and up again only when more could be
+ * had for ROOM of it at ROOM_S looks in a row: a load that stays as it is changes nothing any more.
  *
- * Limits: nothing is spared of hooked calls of libraries, whose probes stand in a file for all processes, nor of system
- * calls, where the kernel's way to the program is nearly all of the cost. They are paid first; the parts have what is left,
- * and half of the budget in any case, for else they would be lost and nothing won.
+ * Limits: nothing is spared of hooked calls of libraries, whose probes stand in a file for all processes, nor of
+ * system calls, where the kernel's way to the program is nearly all of the cost. They are paid first; the parts have
+ * what is left, and half of the budget in any case, for else they would be lost and nothing won.
  * Sums of switches are of the process and its data loader's workers.
  */
 #include "zernel.h"

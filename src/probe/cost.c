@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * cost.c: what a system call costs with our programs, and a read of a file. Measured are system calls of the daemon's own
- * that fail at once, before and after programs are attached. A read of a file would be counted as the daemon's, so what it
- * costs follows from them: both are the kernel's ways to a program and some hundred instructions, and how many of each was
- * counted under emulation (docs/IO.md).
+ * cost.c: what a system call costs with our programs, and a read of a file. Measured are system calls of the daemon's
+ * own that fail at once, before and after programs are attached. A read of a file would be counted as the daemon's, so
+ * what it costs follows from them: both are the kernel's ways to a program and some hundred instructions, and how many
+ * of each was counted under emulation (docs/IO.md).
  */
 #include "zernel.h"
 #include <unistd.h>

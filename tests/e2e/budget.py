@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a process costs more than its budget is spared and marked; what is promised to be exact stays so, and neighbours keep
-all of theirs. The budget is so small that these storms are beyond it on any machine."""
+"""What a process costs more than its budget is spared and marked; what is promised to be exact stays so, and
+neighbours keep all of theirs. The budget is so small that these storms are beyond it on any machine."""
 from harness import CUDA, Actor, Daemon, check, equal, main, test, wait_until
 
 SOME = 101
@@ -53,7 +53,8 @@ def storm_until(daemon, actor, family, code):
 
 
 def count(daemon, actor, name, **labels):
-    return sum(v for k, v in daemon.metrics().all(name).items() if ("pid", str(actor.pid)) in k and set(labels.items()) <= set(k))
+    return sum(v for k, v in daemon.metrics().all(name).items()
+               if ("pid", str(actor.pid)) in k and set(labels.items()) <= set(k))
 
 
 def count_reads(daemon, actor):

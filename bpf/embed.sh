@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# embed.sh OBJECT...: makes bpf.c, on standard output: each BPF object file, compressed, as a struct zn_blob that is named
-# after its source (zn_bpf_proc for proc.bpf.o). Compressed they are a quarter of their size.
+# embed.sh OBJECT...: makes bpf.c, on standard output: each BPF object file, compressed, as a struct zn_blob that is
+# named after its source (zn_bpf_proc for proc.bpf.o). Compressed they are a quarter of their size.
 set -eu
 
 echo '/* Made by bpf/embed.sh; do not edit. */'

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # slim.sh FULL SLIM: the BPF object without its line information, whose source text is nearly half of what is embedded.
-# .BTF.ext tells how long that is (struct btf_ext_header: line_info_len, at byte 20; 0: there is none), and of its strings
-# bpftool keeps those alone that something names. Types, functions and CO-RE relocations stay. The verifier's log then
-# names no source lines; FULL has them. BPFTOOL: the program of that name.
+# .BTF.ext tells how long that is (struct btf_ext_header: line_info_len, at byte 20; 0: there is none), and of its
+# strings bpftool keeps those alone that something names. Types, functions and CO-RE relocations stay. The verifier's
+# log then names no source lines; FULL has them. BPFTOOL: the program of that name.
 set -eu
 
 bare=$2.bare

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Walks the stack of Python functions of the calling thread, from Python's own state in the process's memory, and adds a call to
- * what that stack did so far. It runs behind the return programs of libraries (stack.bpf.h), where threads that launch fall
- * asleep (sleep.bpf.h), and by a clock of each thread. It reads with
+ * Walks the stack of Python functions of the calling thread, from Python's own state in the process's memory, and adds
+ * a call to what that stack did so far. It runs behind the return programs of libraries (stack.bpf.h), where threads
+ * that launch fall asleep (sleep.bpf.h), and by a clock of each thread. It reads with
  * bpf_probe_read_user() alone, which never waits for a page; what cannot be read ends the walk, and is counted.
  *
- * Where things lie differs by version and is in the row of `pythons`, as byte offsets that are masked here: one path for all.
- * What is both counted and used as an index lies in memory of a map, or the verifier would follow each of its values.
+ * Where things lie differs by version and is in the row of `pythons`, as byte offsets that are masked here: one path
+ * for all. What is both counted and used as an index lies in memory of a map, or the verifier would follow each of its
+ * values.
  */
 #include "quota.bpf.h"
 #include "sleep.bpf.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What every handler needs: the maps that all families share (by descriptor, see src/probe/objects.c), the thread, its
- * process, the stack of open calls, a histogram to add to. A probe hit takes at most one hash look-up (the thread); everything
- * else is an array access that the verifier inlines.
+ * process, the stack of open calls, a histogram to add to. A probe hit takes at most one hash look-up (the thread);
+ * everything else is an array access that the verifier inlines.
  *
  * ZN_NO_FETCH builds the same for kernels whose atomic operations return nothing (before 5.12): what differs is here,
  * a pair for each thing that is claimed. Processes are not tracked there.
@@ -45,7 +45,8 @@ static __always_inline bool zn_is_on(enum zn_family f)
 	return shared.families >> f & 1;
 }
 
-/* Whether a part of what is measured of a process is spared now. Nothing is, as a rule, and then its page is not read. */
+/* Whether a part of what is measured of a process is spared now. Nothing is, as a rule, and then its page is not read.
+ *  */
 static __always_inline bool zn_spares(const struct zn_proc *p, enum zn_spare part)
 {
 	return ZN_RARE(shared.spared & ZN_SPARES(part)) && p->calls & ZN_SPARES(part);

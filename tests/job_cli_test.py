@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """`zernel job` against daemons that are absent, stopped, slow, broken or well, as a prolog calls it and as people do.
 
-Run as: python3 tests/job_cli_test.py PATH_TO_ZERNEL [part of a test's name]. Each of the four ways in which a daemon does not
-answer is tried 1,000 times: the status is 0 each time, stdout stays empty, and no call takes longer than 250 ms. On a busy
-machine a call may wait for a processor for longer than it runs: one that took too long is tried again, several times.
+Run as: python3 tests/job_cli_test.py PATH_TO_ZERNEL [part of a test's name]. Each of the four ways in which a daemon
+does not answer is tried 1,000 times: the status is 0 each time, stdout stays empty, and no call takes longer than 250
+ms. On a busy machine a call may wait for a processor for longer than it runs: one that took too long is tried again,
+several times.
 """
 import concurrent.futures
 import contextlib
@@ -61,8 +62,8 @@ def folder():
 
 
 class Fake:
-    """A control socket. answer(message) gives the answer; None: none, and the connection stays. Not listening at all, or
-    not accepting, is a daemon that is stopped."""
+    """A control socket. answer(message) gives the answer; None: none, and the connection stays. Not listening at all,
+    or not accepting, is a daemon that is stopped."""
 
     def __init__(self, path, answer=None, accepting=True, backlog=64, kind=socket.SOCK_SEQPACKET):
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
@@ -101,7 +102,8 @@ class Fake:
 
 def call(where, *arguments, env=None, binary=None, **more):
     """The finished command; env: besides where the socket is."""
-    env = {**(SLURM if env is None else env), "ZERNEL_CONTROL": f"{where}/run/control.sock", "ZERNEL_CONFIG": "/dev/null"}
+    env = {**(SLURM if env is None else env), "ZERNEL_CONTROL": f"{where}/run/control.sock",
+        "ZERNEL_CONFIG": "/dev/null"}
     more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
     return subprocess.run([binary or BINARY, "job", *arguments], env=env, timeout=HANG_S, **more)
 
@@ -174,8 +176,10 @@ def zerneld(where):
     os.symlink(os.path.realpath(BINARY), f"{where}/zerneld")
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZERNEL_")}
     with open(f"{where}/log", "w") as log:
-        daemon = subprocess.Popen([f"{where}/zerneld", "--simulate", "--metrics-port", "0", "--ws-port", "0", "--control",
-                                   f"{where}/run/control.sock", "--report-dir", f"{where}/reports"], stderr=log, env=env)
+        daemon = subprocess.Popen([f"{where}/zerneld", "--simulate", "--metrics-port", "0", "--ws-port", "0",
+            "--control",
+                                   f"{where}/run/control.sock", "--report-dir", f"{where}/reports"], stderr=log,
+                                   env=env)
     try:
         until(lambda: call(where, "list").returncode == 0, "the daemon")
         yield daemon
@@ -203,7 +207,8 @@ def test_stopped_daemon():
             check_left(where, cut)
         finally:
             daemon.send_signal(signal.SIGCONT)
-        until(lambda: not [n for n in os.listdir(f"{where}/run/jobs.d") if n.startswith("left-")], "what was left is taken")
+        until(lambda: not [n for n in os.listdir(f"{where}/run/jobs.d") if n.startswith("left-")],
+            "what was left is taken")
         equal(call(where, "list").returncode, 0, "it answers")
 
 
@@ -228,14 +233,16 @@ def test_slow_daemon():
 def test_full_disk():
     with folder() as where:
         os.mkdir(f"{where}/run")
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", f"{where}/run"], stderr=subprocess.DEVNULL).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", f"{where}/run"],
+                stderr=subprocess.DEVNULL).returncode:
             raise Absent("it needs to mount a file system")
         try:
             with contextlib.suppress(OSError), open(f"{where}/run/filler", "wb") as filler:
                 while True:
                     filler.write(b"x" * 4096)
                     filler.flush()
-            many(where, "full disk", r"zernel: job: job 4711: no daemon at \S+: .*; cannot leave a file for it: No space left on device\n")
+            many(where, "full disk", r"zernel: job: job 4711: no daemon at \S+: .*; cannot leave a file for it: No "
+                                     r"space left on device\n")
             equal(left(where), ([], []), "half written files")
         finally:
             subprocess.run(["umount", f"{where}/run"], check=True)
@@ -247,13 +254,15 @@ def test_what_a_prolog_says():
     with folder() as where:
         fake = Fake(f"{where}/run/control.sock", lambda _: b'ok\n{"job_id":"4711","restart":1,"state":"running"}')
         before = int(time.time() * 1000)
-        done = call(where, "start", "--slurm", env={**SLURM, "SLURM_JOB_COMMENT": "x", "SLURM_HET_JOB_ID": "", "PATH": "/bin"})
+        done = call(where, "start", "--slurm", env={**SLURM, "SLURM_JOB_COMMENT": "x", "SLURM_HET_JOB_ID": "",
+            "PATH": "/bin"})
         equal((done.returncode, done.stdout, done.stderr), (0, b"", b""), "start")
         lines = fake.messages[0].split("\n")
         equal(lines[0], "zernel 1 start", "the first line")
         pairs = dict(line.split("=", 1) for line in lines[1:-1])
         check(before <= int(pairs.pop("time")) <= time.time() * 1000, "its time")
-        equal(pairs, {"id": "4711", "uid": "1000", "user": "alice", "partition": "gpu", "nodelist": "n[1-4]", "gpus": "0,1",
+        equal(pairs, {"id": "4711", "uid": "1000", "user": "alice", "partition": "gpu", "nodelist": "n[1-4]",
+            "gpus": "0,1",
                       "restart": "1"}, "what is said")
         done = call(where, "end", "--slurm", env={**SLURM, "SLURM_JOB_EXIT_CODE2": "0:9"})
         equal((done.returncode, done.stdout, done.stderr), (0, b"", b""), "end")
@@ -266,7 +275,8 @@ def test_what_the_command_line_says_wins():
     with folder() as where:
         fake = Fake(f"{where}/run/control.sock", lambda _: b"ok\nnull")
         call(where, "start", "--slurm", "--id", "9", "name=x y", "--restart=2")
-        check(re.match("zernel 1 start\nid=9\nrestart=2\nuid=1000\n", fake.messages[0]) and "name=x y\n" in fake.messages[0],
+        check(re.match("zernel 1 start\nid=9\nrestart=2\nuid=1000\n", fake.messages[0])
+              and "name=x y\n" in fake.messages[0],
               fake.messages[0])
         fake.close()
 
@@ -284,7 +294,8 @@ def test_refusals_in_a_prolog():
         equal((done.returncode, done.stdout, done.stderr, len(left(where)[0])), (0, b"", b"", 1), "busy")
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()
-        check(re.search(rf"\ntime=\d+\nboot={boot}\nuptime=\d+\n$", left(where)[1][0]), f"when it was left: {left(where)[1][0]}")
+        check(re.search(rf"\ntime=\d+\nboot={boot}\nuptime=\d+\n$", left(where)[1][0]),
+            f"when it was left: {left(where)[1][0]}")
         check("boot=" not in fake.messages[-1], "over the socket it is as it always was")
         fake.close()
 
@@ -340,7 +351,8 @@ def test_no_id():
 
 def test_misuse_in_a_prolog():
     with folder() as where:
-        for arguments in (["start", "--slurm", "--wrong"], ["--slurm"], ["start", "--slurm", "--pid"], ["stop", "--slurm"],
+        for arguments in (["start", "--slurm", "--wrong"], ["--slurm"], ["start", "--slurm", "--pid"],
+                          ["stop", "--slurm"],
                           ["start", "--slurm", "x=1"], ["start", "--slurm", "--control", "x"], ["list", "--slurm"]):
             done = call(where, *arguments)
             equal((done.returncode, done.stdout, done.stderr.count(b"\n")), (0, b"", 1), f"{arguments}: {done.stderr}")
@@ -462,7 +474,8 @@ def test_oldest_files_go():
 
 def test_no_control_socket():
     with folder() as where:
-        done = subprocess.run([BINARY, "job", "start", "--slurm"], env={**SLURM, "ZERNEL_CONTROL": "none"}, capture_output=True,
+        done = subprocess.run([BINARY, "job", "start", "--slurm"], env={**SLURM, "ZERNEL_CONTROL": "none"},
+                              capture_output=True,
                               cwd=where, timeout=HANG_S)
         equal((done.returncode, done.stdout, done.stderr.count(b"control is none")), (0, b"", 1), "none")
         equal(os.listdir(where), [], "files")
@@ -492,7 +505,8 @@ def test_user_without_privileges():
 # ---- for people
 
 LIST = json.dumps({"jobs": [
-    {"job_id": "4711", "restart": 0, "state": "running", "user": "alice", "uid": 1000, "name": "tr\x1bain", "processes": 8,
+    {"job_id": "4711", "restart": 0, "state": "running", "user": "alice", "uid": 1000, "name": "tr\x1bain",
+     "processes": 8,
      "launches": 123456, "elapsed_s": 3723.5, "gpus": [{"gpu_id": "0", "allocated": True, "peak_bytes": 5}]},
     {"job_id": "4712", "restart": 2, "state": "ended"}]}).encode()
 
@@ -528,9 +542,11 @@ def test_show():
 
 
 def test_report():
-    equal(answered(b"ok\nJob 7\n  wall\x1b[2J 1 s\n", "report", "7"), (0, "Job 7\n  wall?[2J 1 s\n", "", "zernel 1 report\nid=7\n"),
+    equal(answered(b"ok\nJob 7\n  wall\x1b[2J 1 s\n", "report", "7"),
+          (0, "Job 7\n  wall?[2J 1 s\n", "", "zernel 1 report\nid=7\n"),
           "a page")
-    equal(answered(b"ok\njob 7", "report", "7", "--line"), (0, "job 7\n", "", "zernel 1 report\nid=7\nline=1\n"), "a line")
+    equal(answered(b"ok\njob 7", "report", "7", "--line"), (0, "job 7\n", "", "zernel 1 report\nid=7\nline=1\n"),
+        "a line")
     equal(answered(b"ok\nSubject: Job 7\n\nJob 7\n", "report", "7", "--mail"),
           (0, "Subject: Job 7\n\nJob 7\n", "", "zernel 1 report\nid=7\nmail=1\n"), "a mail")
     equal(answered(b'ok\n{"id":"7"}', "report", "7", "--json")[:3], (0, '{"id":"7"}\n', ""), "JSON")
@@ -543,7 +559,8 @@ def test_start_and_end():
     equal(answered(told, "start", "x", "--cgroup=/a/b")[3], "zernel 1 start\nid=x\ncgroup=/a/b\n", "by a control group")
     equal(answered(told, "start", "x", "--json")[1], told[3:].decode() + "\n", "start as JSON")
     equal(answered(b"ok\nnull", "end", "x"), (0, "job x: -\n", "", "zernel 1 end\nid=x\n"), "end of an unknown job")
-    equal(answered(b"error: only root may end a job\n", "end", "x")[:3], (1, "", "zernel: job: only root may end a job\n"),
+    equal(answered(b"error: only root may end a job\n", "end", "x")[:3],
+          (1, "", "zernel: job: only root may end a job\n"),
           "refused")
 
 
@@ -559,22 +576,27 @@ def test_no_daemon():
 def test_misuse():
     with folder() as where:
         for arguments, why in (
-                ([], "a verb must follow"), (["stop"], "no such verb: 'stop'"), (["show"], "the id of a job must follow"),
+                ([], "a verb must follow"), (["stop"], "no such verb: 'stop'"),
+                (["show"], "the id of a job must follow"),
                 (["list", "7"], "unknown argument '7'"), (["show", "7", "8"], "a second value of 'id'"),
                 (["show", "7", "--slurm"], None), (["list", "--line"], "unknown option '--line'"),
-                (["end", "7", "--pid", "1"], "unknown option '--pid'"), (["start", "7", "--pid"], "a value must follow '--pid'"),
-                (["start", "7", "--pid", "0"], "pid must be a number"), (["start", "7", "pid=1"], "no such key: 'pid=1'"),
+                (["end", "7", "--pid", "1"], "unknown option '--pid'"),
+                (["start", "7", "--pid"], "a value must follow '--pid'"),
+                (["start", "7", "--pid", "0"], "pid must be a number"),
+                (["start", "7", "pid=1"], "no such key: 'pid=1'"),
                 (["start", "7", "colour=red"], "no such key: 'colour=red'"), (["show", "7", "name=x"], "no such key"),
                 (["start", "7", "name="], "name: no value"), (["start", "7", "name=a\nb"], "not printable ASCII"),
                 (["show", "../7"], "id must be a number"), (["show", "18446744073709551616"], "id must be a number"),
                 (["list", "--json=1"], "no value may follow '--json=1'"), (["list", "--control"], "a path must follow"),
-                (["list", "--control", "x"], "absolute path"), (["list", "--control", "/" + "x" * 107], "absolute path"),
+                (["list", "--control", "x"], "absolute path"),
+                (["list", "--control", "/" + "x" * 107], "absolute path"),
                 (["start", "7", "--cgroup", "/a/../b"], "cgroup must be an absolute path")):
             done = call(where, *arguments, env={})
             if why is None:
                 continue
             equal((done.returncode, done.stdout, done.stderr.count(b"\n")), (2, b"", 1), f"{arguments}: {done.stderr}")
-            check(done.stderr.startswith(b"zernel: job: ") and why.encode() in done.stderr, f"{arguments}: {done.stderr}")
+            check(done.stderr.startswith(b"zernel: job: ") and why.encode() in done.stderr,
+                f"{arguments}: {done.stderr}")
         done = call(where, "--help", env={})
         check(done.returncode == 0 and done.stdout.startswith(b"usage: zernel job start"), done.stdout)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * dcgm.c: the page of a dcgm-exporter, as it comes in: text of Prometheus, a line for each figure of a GPU. Whoever answers is
- * hostile: a line is bounded, so is the number of GPUs, and what makes no sense is passed over.
+ * dcgm.c: the page of a dcgm-exporter, as it comes in: text of Prometheus, a line for each figure of a GPU. Whoever
+ * answers is hostile: a line is bounded, so is the number of GPUs, and what makes no sense is passed over.
  *
  * Limits: lines of MIG instances are passed over, as they are of a part of a GPU; rates of NVLink are no counters.
  */

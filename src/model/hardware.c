@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hardware.c: the state of the GPUs themselves, whoever tells it: /sys, a dcgm-exporter, the companion zernel-gpu. Of each
- * figure the best source that is not silent is shown; what none tells is absent.
+ * hardware.c: the state of the GPUs themselves, whoever tells it: /sys, a dcgm-exporter, the companion zernel-gpu. Of
+ * each figure the best source that is not silent is shown; what none tells is absent.
  *
  * Limits: for how long a GPU was throttled is a sum over looks at whether it is.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * walker.c: from stacks as the kernel has them to functions and lines. Ten times a second a thread of its own looks for new
- * processes with Python, and names the functions of new stacks while those can still be asked; each second it takes what was
- * added to the tree of model/stacks.c. What is in a process's memory another process reads for it (naming.c).
+ * walker.c: from stacks as the kernel has them to functions and lines. Ten times a second a thread of its own looks for
+ * new processes with Python, and names the functions of new stacks while those can still be asked; each second it takes
+ * what was added to the tree of model/stacks.c. What is in a process's memory another process reads for it (naming.c).
  *
- * A slot of the kernel's table is given back when nothing was added for a while, and at the latest after some seconds: then its
- * functions are looked up anew, for code that was freed may have become other code.
+ * A slot of the kernel's table is given back when nothing was added for a while, and at the latest after some seconds:
+ * then its functions are looked up anew, for code that was freed may have become other code.
  */
 #include "zernel.h"
 #include <errno.h>

@@ -27,11 +27,14 @@ from growth import bench_growth
 from stacks import bench_stacks
 from serving import bench_scrape, bench_snapshots, bench_tick
 
-BENCHES = (("call", bench_launch, "the cost of a call"), ("kernel", bench_kernel, "the cost of a system call and of a switch"),
+BENCHES = (("call", bench_launch, "the cost of a call"),
+           ("kernel", bench_kernel, "the cost of a system call and of a switch"),
            ("recording", bench_record, "recording"), ("scrapes", bench_scrape, "scrapes"),
-           ("snapshots", bench_snapshots, "snapshots"), ("loop", bench_loop, "a training loop"), ("stacks", bench_stacks, "stacks"),
+           ("snapshots", bench_snapshots, "snapshots"), ("loop", bench_loop, "a training loop"),
+           ("stacks", bench_stacks, "stacks"),
            ("start", bench_start, "start and stop"), ("memory", bench_memory, "memory"),
-           ("size", bench_mapping, "size and mapping"), ("crowd", bench_crowd, "a crowded node"), ("bias", bench_bias, "bias"),
+           ("size", bench_mapping, "size and mapping"), ("crowd", bench_crowd, "a crowded node"),
+           ("bias", bench_bias, "bias"),
            ("cpu", bench_cpu, "CPU of the daemon"), ("ticks", bench_tick, "ticks"), ("budget", bench_budget, "budget"),
             ("growth", bench_growth, "growth"))
 
@@ -43,7 +46,8 @@ def cpu_model():
 
 def page(run, load_before):
     version = subprocess.check_output([DAEMON, "--version"], text=True).split()[1]
-    lines = ["# Benchmarks", "", "Written by `make bench`; do not edit. Comparisons are ratios measured in turns within one run;",
+    lines = ["# Benchmarks", "",
+             "Written by `make bench`; do not edit. Comparisons are ratios measured in turns within one run;",
              "a spread is the lowest and the highest of the turns. Absolute times depend on the machine.", "",
              f"{time.strftime('%Y-%m-%d')}, zerneld {version}, Linux {platform.release()}, {cpu_model()},",
              f"{os.cpu_count()} cores, load average {load_before:.2f} before and {os.getloadavg()[0]:.2f} after.", "",
@@ -51,7 +55,8 @@ def page(run, load_before):
     lines += ["| " + " | ".join(row) + " |" for row in run.rows]
     lines += ["", "## How it was measured", ""]
     for title, text in run.notes:
-        lines += textwrap.wrap(f"- **{title}.** {text}", 118, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+        lines += textwrap.wrap(f"- **{title}.** {text}", 118, subsequent_indent="  ", break_on_hyphens=False,
+            break_long_words=False)
     return "\n".join(lines) + "\n"
 
 

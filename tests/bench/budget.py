@@ -33,7 +33,9 @@ def bench_budget(run):
                 kept.append(rate_with(storm, what, count, "1%") / off)
             run.row(f"a storm of {what}: time of one with / without zerneld, no budget", f"{median(whole):.2f}",
                     spread(whole, "{:.2f}"))
-            run.row(f"the same with `--overhead-budget 1%`, after {STEP_S} s", f"{median(kept):.2f}", spread(kept, "{:.2f}"))
-    run.note("Storms", f"""One process makes reads of a byte of a file, system calls that fail at once, or switches between two
-        of its threads, as often as it can, {ROUNDS} times without the daemon and with each budget in turn. What is left above 1
-        with a budget is the kernel's way to our programs: it is the same for every process of the node.""")
+            run.row(f"the same with `--overhead-budget 1%`, after {STEP_S} s", f"{median(kept):.2f}",
+                spread(kept, "{:.2f}"))
+    run.note("Storms", f"""One process makes reads of a byte of a file, system calls that fail at once, or switches
+        between two of its threads, as often as it can, {ROUNDS} times without the daemon and with each budget in
+        turn. What is left above 1 with a budget is the kernel's way to our programs: it is the same for every process
+        of the node.""")

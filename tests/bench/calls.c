@@ -3,9 +3,9 @@
  * calls FOLDER [LIBRARY]: system calls that programs on the kernel are asked at, timed, on one CPU and at real-time
  * priority if that is allowed, so that nobody else's switches are among them. With the fake libcuda, line "track" makes
  * this a process that calls a hooked library. Reads lines: time KIND BLOCKS CALLS prints the median over the blocks of
- * the time of one call, ns; track calls the library; priority prints "real-time" or "normal". Kinds: getppid; pread and pwrite, of one byte of a
- * file in FOLDER; openat, of that file, with its close; switch, a byte that goes back and forth between two threads on
- * one CPU, per context switch; send, of one byte over TCP.
+ * the time of one call, ns; track calls the library; priority prints "real-time" or "normal". Kinds: getppid; pread and
+ * pwrite, of one byte of a file in FOLDER; openat, of that file, with its close; switch, a byte that goes back and
+ * forth between two threads on one CPU, per context switch; send, of one byte over TCP.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 
-from common import BUILD, Daemon, EMULATED, SETTLE_S, STEPPED, SYSTEM_PATH, Tool, median, median_between, other_daemons, spread
+from common import BUILD, Daemon, EMULATED, SETTLE_S, STEPPED, SYSTEM_PATH, Tool, median, median_between, \
+    other_daemons, spread
 
 # ---- the cost of a call ----
 
 LAUNCH_STARTS = 9
-COPIES = ("none", "empty", "least", "ours")  # of a library, by what is put on each; the daemon hooks the last by its name
+# of a library, by what is put on each; the daemon hooks the last by its name
+COPIES = ("none", "empty", "least", "ours")
 THREADS = (1, 4)
 # (calls in a block, turns), while the families on libraries are on, and while all are
 EMULATED_BLOCKS, STEPPED_BLOCKS = {"ours": (2000, 100), "all": (2000, 30)}, {"ours": (300, 40), "all": (300, 15)}
@@ -26,7 +28,8 @@ REAL_LIMIT_NS, RATIO_LIMIT = 1500, 1.15
 
 
 class Target:
-    """Copies of one libcuda, the functions of it that are timed, and the programs that call them and that are put on them."""
+    """Copies of one libcuda, the functions of it that are timed, and the programs that call them and that are put on
+    them."""
 
     def __init__(self, run, name, path, functions):
         self.name, self.functions = name, functions
@@ -48,7 +51,8 @@ class Target:
                 priority, *words = self.tool.ask(f"turns {function} {threads} {calls} {turns}").split()
                 self.real_time = self.real_time and priority == "real-time"
                 times = list(map(float, words))
-                found[function, threads] = [dict(zip(COPIES, times[i:i + len(COPIES)])) for i in range(0, len(times), len(COPIES))]
+                found[function, threads] = [dict(zip(COPIES, times[i:i + len(COPIES)]))
+                    for i in range(0, len(times), len(COPIES))]
         return found
 
     def __enter__(self):
@@ -140,7 +144,8 @@ def bpftrace_time(target, take):
     at = f"{target.paths['ours']}:{EMULATED}"
     script = (f"BEGIN {{ printf(\"on\\n\"); }} uprobe:{at} {{ @start[tid] = nsecs; }} "
               f"uretprobe:{at} /@start[tid]/ {{ @took = {take}(nsecs - @start[tid]); delete(@start[tid]); }}")
-    with subprocess.Popen([BPFTRACE, "-e", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen([BPFTRACE, "-e", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True) as process:
         while "on" not in process.stdout.readline():
             if process.poll() is not None:
                 raise RuntimeError("bpftrace ended at its start")
@@ -168,8 +173,8 @@ def bpftrace_rows(run, target):
     run.row(f"a call that takes {none:,.0f} ns, as bpftrace tells it ({what})", f"{told:,.0f} ns")
     run.row(f"the same, as ours tells it, below 128 ns as 64 ({what})", f"{median(target.told):,.0f} ns")
     version = subprocess.check_output([BPFTRACE, "--version"], text=True).split()[-1]
-    run.note("bpftrace", f"""{version}, at the function's entry, where it stands unless told otherwise: at its beginning and at
-        its return, a table of times by thread, and its `hist()`. What it tells is its `avg()`.""")
+    run.note("bpftrace", f"""{version}, at the function's entry, where it stands unless told otherwise: at its
+        beginning and at its return, a table of times by thread, and its `hist()`. What it tells is its `avg()`.""")
 
 
 def bench_launch(run):
@@ -186,25 +191,27 @@ def bench_launch(run):
             for threads in THREADS:
                 launch_rows(run, target, function, threads)
     bpftrace_rows(run, real)
-    priority = "at real-time priority" if all(t.real_time for t in targets) else "**at normal priority, as no other was allowed**"
+    priority = "at real-time priority" if all(t.real_time
+        for t in targets) else "**at normal priority, as no other was allowed**"
     (calls, turns), (few_calls, few_turns) = EMULATED_BLOCKS["ours"], STEPPED_BLOCKS["ours"]
-    run.note("Cost of a call", f"""One process for each library has four copies of it at once: one without a probe; one with
-        programs that only return 0, at the same place and through the same kind of link; one with the least that times and
-        counts (the clock at the entry and at the return, a look-up of the thread at each, one of the process, three
-        additions); one that the real daemon hooks, first with the families on libraries, then with all. Each thread, {priority} and
-        pinned to a CPU, calls them in turns of {calls:,} calls each, {turns} times ({few_calls} calls, {few_turns} times, where
-        a call is single-stepped), in both orders; a time is that of the thread on its CPU, so that others' work is not in it.
-        A ratio is taken in each turn, and its median is that of one start. All of it is started {LAUNCH_STARTS} times anew, for
-        where programs and tables come to lie in memory is a part of what they cost: shown is the median of the starts, between
-        what it lies 95 times of 100, and the lowest and the highest start. With all families it is held against the empty programs
-        of the same start without them. From 6.11 on the kernel makes a system call at
-        the return of a probed function, which takes longer while system calls are watched: that is most of what all
-        families add. The kernel emulates a few instructions (`push`, `branch`) and single-steps all others, which costs another
-        trap: each row says how far behind the entry the probe stands, and on what. {STEPPED} of the fake library stands for
-        functions that begin with nothing that is emulated; the {real.name} for drivers 525 to 550, whose functions begin
-        with a compare. Without a GPU each call of a real driver returns an error at once.
-        With 4 threads on {os.cpu_count()} cores, as many run at once as there are cores, and ours add to the same
-        counters from each.""")
+    run.note("Cost of a call",
+        f"""One process for each library has four copies of it at once: one without a probe; one with programs that
+        only return 0, at the same place and through the same kind of link; one with the least that times and counts
+        (the clock at the entry and at the return, a look-up of the thread at each, one of the process, three
+        additions); one that the real daemon hooks, first with the families on libraries, then with all. Each thread,
+        {priority} and pinned to a CPU, calls them in turns of {calls:,} calls each, {turns} times ({few_calls} calls,
+        {few_turns} times, where a call is single-stepped), in both orders; a time is that of the thread on its CPU,
+        so that others' work is not in it. A ratio is taken in each turn, and its median is that of one start. All of
+        it is started {LAUNCH_STARTS} times anew, for where programs and tables come to lie in memory is a part of
+        what they cost: shown is the median of the starts, between what it lies 95 times of 100, and the lowest and
+        the highest start. With all families it is held against the empty programs of the same start without them.
+        From 6.11 on the kernel makes a system call at the return of a probed function, which takes longer while
+        system calls are watched: that is most of what all families add. The kernel emulates a few instructions
+        (`push`, `branch`) and single-steps all others, which costs another trap: each row says how far behind the
+        entry the probe stands, and on what. {STEPPED} of the fake library stands for functions that begin with
+        nothing that is emulated; the {real.name} for drivers 525 to 550, whose functions begin with a compare.
+        Without a GPU each call of a real driver returns an error at once. With 4 threads on {os.cpu_count()} cores,
+        as many run at once as there are cores, and ours add to the same counters from each.""")
 
 
 # ---- the cost of a system call and of a switch ----
@@ -245,8 +252,8 @@ def switches_ns(*targets):
 
 
 def switch_turn(run, plain):
-    """ns that a switch takes more: by the floor, by `sched` alone of a process that is not tracked, and of one that is. What is
-    taken off is what it took before and afterwards."""
+    """ns that a switch takes more: by the floor, by `sched` alone of a process that is not tracked, and of one that is.
+    What is taken off is what it took before and afterwards."""
     with Tool("calls", run.folder, run.cuda) as tracked:
         before = switches_ns(plain, tracked)
         with Tool("attach_floor", f"{BUILD}/bench/clock.bpf.o") as programs:
@@ -271,14 +278,18 @@ def switch_rows(run, plain):
     ratio = [o / f for f, o in zip(floor, own)]
     for what, ns in (("by the floor", floor), ("by `sched` alone while another process is tracked", other),
                      ("by `sched` alone to a tracked process", own)):
-        run.row(f"a context switch with a read and a write of a pipe, added {what}", f"{median(ns):.0f} ns", certain(ns, "{:.0f}"))
-    run.row("**added by `sched` alone to a tracked process / added by the floor**", f"{median(ratio):.2f}", certain(ratio, "{:.2f}"),
+        run.row(f"a context switch with a read and a write of a pipe, added {what}", f"{median(ns):.0f} ns",
+            certain(ns, "{:.0f}"))
+    run.row("**added by `sched` alone to a tracked process / added by the floor**", f"{median(ratio):.2f}",
+            certain(ratio, "{:.2f}"),
             f"{SWITCH_LIMIT}", median(ratio) <= SWITCH_LIMIT)
-    run.note("Floor of a switch", f"""Programs that do nothing at switches and at wakings, the former of which reads the clock once.
-        It and the daemon, with `sched` and the family by which a process is tracked, are put on in {SWITCH_TURNS} turns, at
-        real-time priority where that is allowed ({plain.ask("priority")} here). Of each turn: medians of {SWITCH_BLOCKS}
-        blocks of {SWITCH_CALLS} calls, less what the same process took before and afterwards; the ratio is taken turn by turn.
-        The family reads the clock twice, as it tells how long a thread waited for its CPU.""")
+    run.note("Floor of a switch",
+        f"""Programs that do nothing at switches and at wakings, the former of which reads the clock once. It and the
+        daemon, with `sched` and the family by which a process is tracked, are put on in {SWITCH_TURNS} turns, at
+        real-time priority where that is allowed ({plain.ask("priority")} here). Of each turn: medians of
+        {SWITCH_BLOCKS} blocks of {SWITCH_CALLS} calls, less what the same process took before and afterwards; the
+        ratio is taken turn by turn. The family reads the clock twice, as it tells how long a thread waited for its
+        CPU.""")
 
 
 def bench_kernel(run):
@@ -298,12 +309,13 @@ def bench_kernel(run):
                     f"; ratio {median([b / a for a, b in zip(off, times[kind, who])]):.2f}")
     with Daemon() as daemon:
         way = next((p.get("tier") for p in json.loads(daemon.get("/json"))["probes"] if p["family"] == "vfs"), "none")
-    run.note("Cost of a system call and of a switch", f"""All families on, files by: {way}. Medians of {KERNEL_BLOCKS} blocks, in
-        {KERNEL_ROUNDS} rounds, each: nothing attached; one empty program at the entry and at the return of system calls, at
-        switches and at wakings, which is what the kernel itself takes for being asked; the daemon, first with no process that
-        calls a hooked library, then with one. A switch has two threads that hand a byte to and fro over two pipes on one
-        CPU, so a read and a write belong to each. The tiers fentry and kprobe cannot be
-        had on every kernel; where they can, calls that are no file operations pay nothing for files.""")
+    run.note("Cost of a system call and of a switch",
+        f"""All families on, files by: {way}. Medians of {KERNEL_BLOCKS} blocks, in {KERNEL_ROUNDS} rounds, each:
+        nothing attached; one empty program at the entry and at the return of system calls, at switches and at
+        wakings, which is what the kernel itself takes for being asked; the daemon, first with no process that calls a
+        hooked library, then with one. A switch has two threads that hand a byte to and fro over two pipes on one CPU,
+        so a read and a write belong to each. The tiers fentry and kprobe cannot be had on every kernel; where they
+        can, calls that are no file operations pay nothing for files.""")
 
 
 # ---- recording ----
@@ -317,7 +329,8 @@ def bench_record(run):
         run.row(f"recording, {text} samples held", f"{median(ns[key]):.1f} ns", spread(ns[key]), "10 ns",
                 median(ns[key]) <= 10)
     for key, text in (("few_p99", "100"), ("many_p99", "100,000,000")):
-        run.row(f"recording and reading p99, {text} samples held", f"{median(ns[key]):.0f} ns", spread(ns[key], "{:,.0f}"))
+        run.row(f"recording and reading p99, {text} samples held", f"{median(ns[key]):.0f} ns",
+            spread(ns[key], "{:,.0f}"))
     run.row("the same in a sorted list of 100,000 samples", f"{median(ns['kept_p99']):,.0f} ns",
             spread(ns["kept_p99"], "{:,.0f}"))
     ratio = [a / b for a, b in zip(ns["kept_p99"], ns["many_p99"])]
@@ -365,6 +378,7 @@ def bench_bias(run):
         what = f"`{function}`, spin of {spin_ns // 1000} us" if spin_ns else f"`{function}`, returns at once"
         run.row(f"duration told / true ({what})", f"p50 {told[1]:,.0f} / {truth[1]:,.0f} ns",
                 f"mean {told[0]:,.0f} / {truth[0]:,.0f}, p99 {told[2]:,.0f} / {truth[2]:,.0f}")
-    run.note("Bias", """What the daemon tells about a call beside what the caller measured without any probe, in the same
+    run.note("Bias", """What the daemon tells about a call beside what the caller measured without any probe, in the
+        same
         process. The daemon takes out the bias that it calibrated at its start; what is left of it is the machine's
         scatter around that median. A quantile may be off by 3.2 %, and reads as 64 ns below 128 ns.""")

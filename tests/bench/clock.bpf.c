@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The floor of a family that tells how long threads run and wait: a program at switches that reads the clock, and one at
- * wakings that does nothing. */
+/* The floor of a family that tells how long threads run and wait: a program at switches that reads the clock, and one
+ * at wakings that does nothing. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

@@ -26,7 +26,8 @@ NODE_EXPORTER, NGINX = (shutil.which(name, path=SYSTEM_PATH) for name in ("prome
 
 
 def other_daemons():
-    """How many there are that hook anything: without simulated ones, and those that have ended and were not waited for."""
+    """How many there are that hook anything: without simulated ones, and those that have ended and were not waited
+    for."""
     count = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -51,8 +52,8 @@ class Run:
         self.lock = os.open(ALONE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def alone(self):
-        """No live test runs on this machine from here on, of whichever checkout: its daemon would hook what is measured. One
-        that several tests share is waited for."""
+        """No live test runs on this machine from here on, of whichever checkout: its daemon would hook what is
+        measured. One that several tests share is waited for."""
         until = time.monotonic() + OTHERS_S
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         while other_daemons():
@@ -76,7 +77,8 @@ class Run:
     def row(self, what, measured, spread="", limit="", good=None):
         verdict = {None: "", True: "yes", False: "**no**"}[good]
         self.rows.append((what, measured, spread, limit, verdict))
-        print(f"  {what}: {measured} {'(' + spread + ')' if spread else ''} {'limit ' + limit if limit else ''} {verdict}")
+        print(f"  {what}: {measured} {'(' + spread + ')' if spread else ''} {'limit ' + limit if limit else ''} "
+              f"{verdict}")
 
     def note(self, title, text):
         self.notes.append((title, " ".join(text.split())))
@@ -139,7 +141,8 @@ class Daemon:
 
     def __init__(self, cpu=None, *options):
         start = time.monotonic()
-        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0", *NO_FILES, *options], text=True,
+        self.process = subprocess.Popen([DAEMON, "--metrics-port", "0", "--ws-port", "0", *NO_FILES, *options],
+                                        text=True,
                                         stderr=subprocess.PIPE, preexec_fn=None if cpu is None else pinned(cpu))
         line = ""
         while "ready:" not in line:

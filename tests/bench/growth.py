@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How what the daemon does grows: scrapes and memory with processes, ticks with jobs. Draws it, and says where it bends."""
+"""How what the daemon does grows: scrapes and memory with processes, ticks with jobs. Draws it, and says where it
+bends."""
 import math
 import os
 import subprocess
@@ -39,7 +40,8 @@ def draw(title, axis, unit, xs, lines):
     def place(x, y):
         return (LEFT + x / most_x * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - y / most_y * (HEIGHT - TOP - BOTTOM))
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+           f'font-size="12">',
            f"<title>{title}</title>", f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
            f'<text x="{LEFT}" y="22" font-size="14">{title}, {unit}</text>']
     for y in ticks_of(most_y):
@@ -59,7 +61,8 @@ def draw(title, axis, unit, xs, lines):
 
 
 def bends(xs, ys):
-    """From where on a further one costs BEND times what it cost before: what is fixed at the beginning does not count."""
+    """From where on a further one costs BEND times what it cost before: what is fixed at the beginning does not
+    count."""
     slopes = [(x1, (y1 - y0) / (x1 - x0)) for x0, y0, x1, y1 in zip(xs, ys, xs[1:], ys[1:]) if y1 > SMALL * max(ys)]
     least = slopes[0][1] if slopes else 0
     for x, slope in slopes:
@@ -86,7 +89,8 @@ def bench_growth(run):
         for name, ys in got:
             bend = bends(xs, ys)
             run.row(f"[{title}](images/{file}.svg), {name}, {axis}: {xs[0]}, {xs[len(xs) // 2]}, {xs[-1]}",
-                    f"{ys[0]:.3g}, {ys[len(xs) // 2]:.3g}, {ys[-1]:.3g} {unit}", f"bends at {bend}" if bend else "straight")
-    run.note("Growth", f"""Over memory, with two histograms for each process; the least of {TIMES} times, as CPU time. A line bends
-        where one more costs {BEND} times what it cost before, at more than a tenth of the greatest value. What the kernel adds to hand a
-        page over is not in it.""")
+                    f"{ys[0]:.3g}, {ys[len(xs) // 2]:.3g}, {ys[-1]:.3g} {unit}", f"bends at {bend}" if bend
+                    else "straight")
+    run.note("Growth", f"""Over memory, with two histograms for each process; the least of {TIMES} times, as CPU time.
+        A line bends where one more costs {BEND} times what it cost before, at more than a tenth of the greatest
+        value. What the kernel adds to hand a page over is not in it.""")

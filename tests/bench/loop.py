@@ -14,11 +14,13 @@ PYTHON = "/usr/bin/python3"  # Debian's, which Debian's PyTorch is for
 
 class Loop(Tool):
     def __init__(self, library):
-        self.process = subprocess.Popen([PYTHON, "tests/bench/torch_loop.py", library], stdin=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen([PYTHON, "tests/bench/torch_loop.py", library], stdin=subprocess.PIPE,
+                                        text=True,
                                         stdout=subprocess.PIPE, bufsize=1, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     def steps(self):
-        """ms that a step took, its ms on a CPU, and its context switches. What started or ended before has settled by then."""
+        """ms that a step took, its ms on a CPU, and its context switches. What started or ended before has settled by
+        then."""
         time.sleep(SETTLE_S)
         self.ask("20")
         took, busy, switches = map(int, self.ask(str(LOOP_STEPS)).split())
@@ -34,8 +36,8 @@ def followed_steps(loop):
 
 
 def loop_turns(loop):
-    """What steps() tells without the daemon, and with it. Each turn with it lies between two without, and is compared with
-    their mean."""
+    """What steps() tells without the daemon, and with it. Each turn with it lies between two without, and is compared
+    with their mean."""
     loop.steps()
     off, on = [loop.steps()], []
     for _ in range(LOOP_ROUNDS):
@@ -46,7 +48,8 @@ def loop_turns(loop):
 
 def programs_ns():
     """{id: ns that this BPF program has run for}"""
-    shown = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"], env={**os.environ, "PATH": SYSTEM_PATH}))
+    shown = json.loads(subprocess.check_output(["bpftool", "-j", "prog", "show"],
+        env={**os.environ, "PATH": SYSTEM_PATH}))
     return {p["id"]: p.get("run_time_ns", 0) for p in shown}
 
 
@@ -85,13 +88,15 @@ def bench_loop(run):
         run.row(f"**{what}, with / without**", f"{median(ratio):.4f}", "the median lies between " +
                 " and ".join(f"{v:.3f}" for v in median_between(ratio)), f"{limit:.2f}" if limit else "",
                 limit and median(ratio) <= limit)
-    run.row("**run time of our programs / CPU of the loop**", f"{median(shares):.2f} %", spread(shares, "{:.2f}"), "1 %",
+    run.row("**run time of our programs / CPU of the loop**", f"{median(shares):.2f} %", spread(shares, "{:.2f}"),
+            "1 %",
             median(shares) <= 1)
-    run.note("A training loop", f"""PyTorch with one worker of its DataLoader on {os.cpu_count()} cores, {LOOP_STEPS} steps with
-        the daemon between two such turns without it, {LOOP_ROUNDS} times; the ratio is taken turn by turn, and its median lies
-        between the two figures beside it in 95 of 100 such runs. A step computes, takes a
-        batch, and makes one launch, so that its context switches and waits are followed. A trap costs several us on this
-        kind of machine; what more launches add is told by the cost of a call. The last row does not depend on how fast the
-        machine is at the moment: what the kernel counts for our programs (kernel.bpf_stats_enabled), anywhere on the node, in
-        {SHARE_ROUNDS} times {SHARE_STEPS} steps. It has the programs whole, but not the kernel's way to them, as the trap of a
-        probe.""")
+    run.note("A training loop",
+        f"""PyTorch with one worker of its DataLoader on {os.cpu_count()} cores, {LOOP_STEPS} steps with the daemon
+        between two such turns without it, {LOOP_ROUNDS} times; the ratio is taken turn by turn, and its median lies
+        between the two figures beside it in 95 of 100 such runs. A step computes, takes a batch, and makes one
+        launch, so that its context switches and waits are followed. A trap costs several us on this kind of machine;
+        what more launches add is told by the cost of a call. The last row does not depend on how fast the machine is
+        at the moment: what the kernel counts for our programs (kernel.bpf_stats_enabled), anywhere on the node, in
+        {SHARE_ROUNDS} times {SHARE_STEPS} steps. It has the programs whole, but not the kernel's way to them, as the
+        trap of a probe.""")

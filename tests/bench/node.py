@@ -68,8 +68,9 @@ def bench_memory(run):
     run.row("resident memory, 1,024 processes on 8 GPUs", f"{most:.1f} MiB", f"{most_tables:.1f} of it kernel tables",
             "48 MiB", most <= 48)
     run.note("Memory", """Resident memory after a scrape and a snapshot. It counts the pages of the kernel tables that
-        the daemon has mapped, 4 KiB for each process and 2 KiB for each histogram, although they are the same memory as the tables
-        above. A process that has run for 10 minutes takes up to 16 KiB more, for what is usual for it.""")
+        the daemon has mapped, 4 KiB for each process and 2 KiB for each histogram, although they are the same memory
+        as the tables above. A process that has run for 10 minutes takes up to 16 KiB more, for what is usual for
+        it.""")
 
 
 # ---- CPU of the daemon ----
@@ -148,7 +149,8 @@ def bench_cpu(run):
     run.row("CPU of the daemon, idle", f"{idle:.3f} % of a core", sent, "0.5 %", idle <= 0.5)
     run.row("CPU of the daemon, 8 processes launching", f"{load:.3f} % of a core", f"{rate:,.0f} launches/s each",
             "2 %", load <= 2)
-    run.note("CPU of the daemon", f"""Run time of its threads as the scheduler counts it, over {IDLE_S} s and {LOAD_S} s,
+    run.note("CPU of the daemon",
+        f"""Run time of its threads as the scheduler counts it, over {IDLE_S} s and {LOAD_S} s,
         with 10 WebSocket clients and a scrape every {SCRAPE_EVERY_S} s. What the probes cost is spent by the processes:
         see the cost of a call. The processes are asked for 10,000 launches a second each; beside it stands what they
         reached on {os.cpu_count()} cores.""")
@@ -218,9 +220,11 @@ def bench_crowd(run):
     crowded = f"{CROWD_IDLE:,} processes, {rate:.0f} new ones a second"
     run.row(f"CPU of the finder ({crowded})", f"{share:.2f} % of a core",
             f"/proc read once each {once_ms / share / 10:.0f} s; that takes {once_ms:,.0f} ms", "5 %", share <= 5)
-    run.row("mapping of a new library to its probes, meanwhile", f"{median(ms):.0f} ms", spread(ms, "{:.0f}"), "1000 ms",
+    run.row("mapping of a new library to its probes, meanwhile", f"{median(ms):.0f} ms", spread(ms, "{:.0f}"),
+            "1000 ms",
             max(ms) < 1000)
-    run.note("A crowded node", f"""{CROWD_IDLE:,} small processes that sleep. Of {CROWD_RATE} new ones a second one half maps
-        libcuda and ends at once, the other half executes `true`. CPU is what the scheduler counts for the threads
-        that look for libraries, over {CROWD_S} s; beside it, how often one could read all of /proc/PID/maps for as much.
-        Then {CROWD_MAPPINGS} processes map a copy that was never seen before, as above.""")
+    run.note("A crowded node",
+        f"""{CROWD_IDLE:,} small processes that sleep. Of {CROWD_RATE} new ones a second one half maps libcuda and
+        ends at once, the other half executes `true`. CPU is what the scheduler counts for the threads that look for
+        libraries, over {CROWD_S} s; beside it, how often one could read all of /proc/PID/maps for as much. Then
+        {CROWD_MAPPINGS} processes map a copy that was never seen before, as above.""")

@@ -100,10 +100,12 @@ def render_row(run):
 
 def bench_tick(run):
     for state, what in (("", "all at work"), ("hang", "every fourth missing, the others waiting for it")):
-        rows = [subprocess.check_output([f"{BUILD}/bench/tick", str(TICKS), state], text=True, preexec_fn=pinned(CLIENT_CPU)).split()
+        rows = [subprocess.check_output([f"{BUILD}/bench/tick", str(TICKS), state], text=True,
+            preexec_fn=pinned(CLIENT_CPU)).split()
                 for _ in range(SCRAPE_ROUNDS)]
         us = [float(r[0]) / 1000 for r in rows]
-        run.row(f"a tick, 64 processes in 128 communicators of 16 ranks, {what}", f"{median(us):,.0f} us", spread(us, "{:,.0f}"),
+        run.row(f"a tick, 64 processes in 128 communicators of 16 ranks, {what}", f"{median(us):,.0f} us",
+                spread(us, "{:,.0f}"),
                 f"{TICK_LIMIT_US:,} us", median(us) <= TICK_LIMIT_US)
 
 
@@ -130,10 +132,11 @@ def bench_scrape(run):
     render_row(run)
     absent = [name for name, path in (("node exporter", NODE_EXPORTER), ("nginx", NGINX)) if not path]
     run.note("Scrapes", f"""Each server on one core, one client on another that keeps its connection and asks again at
-        once, in turns of {SCRAPE_MS / 1000:.0f} s, {SCRAPE_ROUNDS} of each. Live data of {SCRAPE_PROCESSES} processes;
-        every scrape is rendered anew. nginx has one worker, sendfile and its cache of open files, and sends a file that
-        is one of our answers: what it does not do is to make the answer. The node exporter collects from /proc and /sys
-        at each scrape, so it does other work than we do. {f"Not installed here: {', '.join(absent)}." if absent else ''}""")
+        once, in turns of {SCRAPE_MS / 1000:.0f} s, {SCRAPE_ROUNDS} of each. Live data of {SCRAPE_PROCESSES}
+        processes; every scrape is rendered anew. nginx has one worker, sendfile and its cache of open files, and
+        sends a file that is one of our answers: what it does not do is to make the answer. The node exporter collects
+        from /proc and /sys at each scrape, so it does other work than we do.
+        {f"Not installed here: {', '.join(absent)}." if absent else ''}""")
 
 
 # ---- snapshots ----
@@ -159,11 +162,12 @@ def bench_snapshots(run):
         p50, longest, size, missed, cpu_ms = zip(*(fan_out(daemon) for _ in range(FAN_ROUNDS)))
     run.row(f"a snapshot whole at the last of {FAN_CLIENTS:,} WebSocket clients, {size[-1] / 1024:.1f} KiB each",
             f"p50 {median(p50):.1f} ms", f"{spread(p50)}; longest {max(longest):.1f}", "20 ms", median(p50) <= 20)
-    run.row("snapshots that one of them did not get", f"{sum(missed):.0f} of {FAN_ROUNDS * FAN_SNAPSHOTS + sum(missed):.0f}",
+    run.row("snapshots that one of them did not get",
+            f"{sum(missed):.0f} of {FAN_ROUNDS * FAN_SNAPSHOTS + sum(missed):.0f}",
             "", "0", not sum(missed))
     run.row("CPU of the daemon for a snapshot to all of them", f"{median(cpu_ms):.1f} ms",
             f"{spread(cpu_ms)}; {median(cpu_ms) * 1e3 / FAN_CLIENTS:.1f} us per client")
-    run.note("Snapshots", f"""The daemon on one core; on the other, one program with {FAN_CLIENTS:,} connections, which reads
-        and checks all that comes. From the time in the snapshot, which is cut off to a millisecond, so that up to 1 ms
-        too much is shown, until the last client has its last byte. One each {FAN_INTERVAL_MS} ms, {FAN_ROUNDS} times
-        {FAN_SNAPSHOTS}. The CPU is all that the daemon used meanwhile.""")
+    run.note("Snapshots", f"""The daemon on one core; on the other, one program with {FAN_CLIENTS:,} connections,
+        which reads and checks all that comes. From the time in the snapshot, which is cut off to a millisecond, so
+        that up to 1 ms too much is shown, until the last client has its last byte. One each {FAN_INTERVAL_MS} ms,
+        {FAN_ROUNDS} times {FAN_SNAPSHOTS}. The CPU is all that the daemon used meanwhile.""")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the stacks of Python cost: a walk by its depth and the version of CPython, a loop of PyTorch, room in the table."""
+"""What the stacks of Python cost: a walk by its depth and the version of CPython, a loop of PyTorch, room in the
+table."""
 import glob
 import json
 import os
@@ -118,7 +119,8 @@ def clock_programs(before):
 
 
 def loop_shares(loop):
-    """Parts of the loop's time on a CPU, in percent: all walks; the clock's program with its walks. And the stacks in use."""
+    """Parts of the loop's time on a CPU, in percent: all walks; the clock's program with its walks. And the stacks in
+    use."""
     shares, clocks, used, others = [], [], [], programs_ns()
     subprocess.run(["sysctl", "-qw", "kernel.bpf_stats_enabled=1"], check=True)
     try:
@@ -153,7 +155,8 @@ def bench_stacks(run):
             median(shares) <= 0.3)
     run.row("the clock's program, and its walks / CPU of the loop", f"{median(clocks):.3f} %", spread(clocks, "{:.3f}"))
     run.row("stacks in use of 1,024", f"{median(used):.0f}", spread(used, "{:.0f}"))
-    run.note("Stacks of Python", f"""A walk's time is what the kernel's clock says at its begin and its end, {WALK_ROUNDS}
+    run.note("Stacks of Python",
+        f"""A walk's time is what the kernel's clock says at its begin and its end, {WALK_ROUNDS}
         times {WALK_MS} ms of launches without a pause, which are walked as often as the budget of 0.1 % lets them. The
         loop is that of a training loop; the ratio is one of neighbouring turns of which one has `--stacks off`,
         {LOOP_ROUNDS} times, and can tell no less than its spread. The share of walks, of calls, sleeps and the clock

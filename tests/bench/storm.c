@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * storm LIBRARY: a process that uses a GPU and does one thing as often as it can. Each line is what to do, and how often:
- * "reads", "calls", "switches" or "launches", and a number; it answers with the ns that it took.
+ * storm LIBRARY: a process that uses a GPU and does one thing as often as it can. Each line is what to do, and how
+ * often: "reads", "calls", "switches" or "launches", and a number; it answers with the ns that it took.
  */
 #include "bench.h"
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """torch_loop.py LIBCUDA: a training loop of PyTorch with a worker, for the benchmarks.
 
-A step takes a batch from a DataLoader, makes one launch, and computes for about 5 ms on one thread. Each line on its standard input
-is a number of steps; it answers with the ns that they took, and of it and its worker the ns on a CPU and the context switches.
+A step takes a batch from a DataLoader, makes one launch, and computes for about 5 ms on one thread. Each line on its
+standard input is a number of steps; it answers with the ns that they took, and of it and its worker the ns on a CPU and
+the context switches.
 """
 import ctypes
 import glob

@@ -3,9 +3,9 @@
 (a Python that calls libraries on command). A test is a function under @test; what it starts is stopped when it ends.
 
 Limits: needs root, what `make tests` builds in build/, and a machine on which nobody else uses these libraries: a
-daemon sees every process, and what is of the whole node is compared exactly too. Tests wait for one another, those of other
-checkouts too. Time limits here only end a hang, they never decide; a test that holds times against each other says so
-(test_timed), and is not believed while others keep the machine busy.
+daemon sees every process, and what is of the whole node is compared exactly too. Tests wait for one another, those of
+other checkouts too. Time limits here only end a hang, they never decide; a test that holds times against each other
+says so (test_timed), and is not believed while others keep the machine busy.
 """
 import contextlib
 import fcntl
@@ -59,15 +59,15 @@ def test(function):
 
 
 def test_timed(function):
-    """A test that holds times against each other which other work on the machine can lengthen. One that fails is run again,
-    and says so: what is wrong in the daemon is wrong twice on a machine that others leave alone."""
+    """A test that holds times against each other which other work on the machine can lengthen. One that fails is run
+    again, and says so: what is wrong in the daemon is wrong twice on a machine that others leave alone."""
     function.timed = True
     return test(function)
 
 
 def test_simulated(function):
-    """A test whose daemons all simulate, in which no time decides. Such daemons see nothing of the machine, so these tests wait
-    for no others, and run beside them."""
+    """A test whose daemons all simulate, in which no time decides. Such daemons see nothing of the machine, so these
+    tests wait for no others, and run beside them."""
     function.simulated = True
     return test(function)
 
@@ -117,8 +117,8 @@ def folder():
 
 
 def free_port():
-    """A port on which nobody listens, to be used later: of those that the kernel gives to nobody by itself, so that it is
-    still free by then."""
+    """A port on which nobody listens, to be used later: of those that the kernel gives to nobody by itself, so that it
+    is still free by then."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
         first, last = map(int, file.read().split())
     ports = [*range(10000, first), *range(last + 1, 65536)]
@@ -202,8 +202,8 @@ class Metrics(dict):
                 if n == name and labels.items() <= dict(ls).items()}
 
     def lost(self):
-        """What is not 0. Mappings are left out: those are of all programs on this machine, which may map more in the time in
-        which the daemon has no CPU than the kernel keeps for it; then it looks at all processes."""
+        """What is not 0. Mappings are left out: those are of all programs on this machine, which may map more in the
+        time in which the daemon has no CPU than the kernel keeps for it; then it looks at all processes."""
         return {dict(ls)["what"]: v for (n, ls), v in self.items()
                 if n == "zernel_lost_total" and v and dict(ls)["what"] != "mapping"}
 
@@ -250,14 +250,15 @@ class Process:
         self.process.wait()
 
 
-# What is told of the processes of a test, not of the daemon: tests look for it themselves. That includes how long probes
-# took to come and go, which on a busy machine is as long as a process waits for a CPU.
+# What is told of the processes of a test, not of the daemon: tests look for it themselves. That includes how long
+# probes took to come and go, which on a busy machine is as long as a process waits for a CPU.
 NEWS = r"zerneld: warning: alert (?!events_lost|probe_overhead)"
 SLOW = r"libraries: (putting probes on|taking probes from|attaching to|detaching from) .* (waits since|took) \d+ ms"
 
 
 class Daemon(Process):
-    """zerneld on free ports, with no control socket and no budget (budget.py is about that) unless there is an option. expect: patterns of the warnings that must be there; others must not."""
+    """zerneld on free ports, with no control socket and no budget (budget.py is about that) unless there is an option.
+    expect: patterns of the warnings that must be there; others must not."""
 
     def __init__(self, *options, expect=(), binary=ZERNELD, argv=None, env=None, wanted=0):
         assert "--simulate" in options or not State.simulated, "a live daemon in a test of simulated ones"
@@ -374,7 +375,8 @@ class Daemon(Process):
 
 def application_env(more):
     """Ours, without what tells CUDA programs which GPUs there are."""
-    return {**{k: v for k, v in os.environ.items() if not k.startswith(("CUDA_", "HIP_", "ROCR_", "SLURM_", "FAKE_"))}, **(more or {})}
+    return {**{k: v for k, v in os.environ.items() if not k.startswith(("CUDA_", "HIP_", "ROCR_", "SLURM_", "FAKE_"))},
+        **(more or {})}
 
 
 class Driver(Process):
@@ -523,7 +525,8 @@ def run_tries(function):
         print(f"again: {function.__name__}, while others took {shares[-1]} of the machine", flush=True)
     if failed == 2:
         return "failed"
-    print(f"absent: {function.__name__}: times say nothing on a machine of which others take {', '.join(shares)}", flush=True)
+    print(f"absent: {function.__name__}: times say nothing on a machine of which others take {', '.join(shares)}",
+        flush=True)
     return "absent"
 
 

@@ -379,6 +379,5 @@ def bench_bias(run):
         run.row(f"duration told / true ({what})", f"p50 {told[1]:,.0f} / {truth[1]:,.0f} ns",
                 f"mean {told[0]:,.0f} / {truth[0]:,.0f}, p99 {told[2]:,.0f} / {truth[2]:,.0f}")
     run.note("Bias", """What the daemon tells about a call beside what the caller measured without any probe, in the
-        same
-        process. The daemon takes out the bias that it calibrated at its start; what is left of it is the machine's
+        same process. The daemon takes out the bias that it calibrated at its start; what is left of it is the machine's
         scatter around that median. A quantile may be off by 3.2 %, and reads as 64 ns below 128 ns.""")

@@ -4717,10 +4717,12 @@ struct zn_ports {
 	uint64_t round;  /* how often they were looked at */
 	uint32_t count;  /* places in use */
 	uint32_t beyond; /* ports that there is no room for */
+	uint64_t at_ns;  /* when they were read last */
 	struct zn_port port[ZN_PORTS_MAX];
 	uint64_t sum[3]; /* over all: bytes sent, bytes received, errors */
 };
-void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond);
+void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond,
+	uint64_t at_ns);
 const struct zn_port *zn_ports_at(const struct zn_ports *p, uint32_t i); /* NULL: it has gone */
 
 /* ---- model/hardware.c (zn_hardware_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever
@@ -7210,7 +7212,7 @@ struct zn_fabric {
 	struct zn_job_fabric job[ZN_JOBS_MAX];
 };
 void zn_fabric_init(struct zn_fabric *f, const struct zn_ports *ports, const struct zn_jobs *jobs);
-void zn_fabric_tick(struct zn_fabric *f, uint64_t now_ns); /* after zn_ports_take() */
+void zn_fabric_tick(struct zn_fabric *f); /* after zn_ports_take() */
 /* NULL: nothing is known of it, as it was never alone; f may be NULL. */
 const struct zn_job_fabric *zn_fabric_of(const struct zn_fabric *f, const struct zn_job *job);
 

@@ -23,7 +23,7 @@
 #define FIND_ROUNDS   60
 #define REST_ROUNDS   600 /* after "not supported" and the like */
 #define LOST_ROUNDS   30
-#define PROCESSES_MAX 128 /* of a GPU */
+#define PROCESSES_MAX 1024 /* of a GPU; NVML names none where there are more */
 #define PROCESSES_ALL                                                                                                  \
 	512         /* of all, as zerneld has room for; of each GPU as many, so that a message holds the rest too */
 #define MIGS_MAX 16 /* of a GPU; the driver makes at most 7 or 8 */

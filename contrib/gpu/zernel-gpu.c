@@ -3,7 +3,7 @@
  * zernel-gpu: tells zerneld how the GPUs of NVIDIA are, as their management library (NVML) says. A process of its
  * own asks the library, as a call that the driver does not answer never comes back; this one hears what it says,
  * notices when it says nothing, and sends a message of lines each second to the socket of zerneld. It never waits
- * for either.
+ * for the former, and for the latter a second at most.
  *
  * zerneld takes messages of root and of the user who owns /run/zernel-gpu. It may come and go at any time.
  */
@@ -76,11 +76,13 @@ void message_add(struct message *m, const char *form, ...)
 	va_list arguments;
 	int n;
 
+	if (m->full)
+		return;
 	va_start(arguments, form);
 	n = vsnprintf(m->text + m->len, sizeof(m->text) - m->len, form, arguments);
 	va_end(arguments);
 	if (n < 0 || (size_t)n >= sizeof(m->text) - m->len)
-		m->full = true;
+		m->full = true; /* a shorter line that came later would be another GPU's */
 	else
 		m->len += (size_t)n;
 }
@@ -129,13 +131,26 @@ static void start_sampler(struct state *s)
 	close_sampler(s);
 }
 
-/* One that the driver keeps cannot be ended: no other is started beside it. */
-static void look_after_sampler(struct state *s, uint64_t now)
+/* As one does that the library takes down, or the kernel for want of memory. */
+static void log_death(struct state *s, int status)
 {
-	uint64_t interval = s->options.interval_ms;
+	if (!WIFSIGNALED(status) || s->killed)
+		return;
+	snprintf(s->why, sizeof(s->why), "the process that asks the library was ended by signal %d", WTERMSIG(status));
+	fprintf(stderr, "zernel-gpu: %s while it asked %.31s; it is tried again every %u s\n", s->why, s->watch->step,
+		RETRY_ROUNDS * s->options.interval_ms / 1000);
+}
 
-	if (s->sampler && waitpid(s->sampler, NULL, WNOHANG) == s->sampler)
+/* One that the driver keeps cannot be ended: no other is started beside it. */
+static void look_after_sampler(struct state *s)
+{
+	uint64_t interval = s->options.interval_ms, now = now_ms();
+	int status;
+
+	if (s->sampler && waitpid(s->sampler, &status, WNOHANG) == s->sampler) {
 		s->sampler = 0;
+		log_death(s, status);
+	}
 	if (!s->sampler && now - s->tried_ms >= RETRY_ROUNDS * interval) {
 		close_sampler(s);
 		start_sampler(s);
@@ -202,13 +217,16 @@ static void hang_up(struct state *s)
 	s->to = -1;
 }
 
+/* Where others have filled zerneld's queue, it stands in line with them: zerneld takes what waits once a second. */
 static void call_zerneld(struct state *s)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct timeval patience = {.tv_sec = 1, .tv_usec = 100000};
 
 	memcpy(at.sun_path, s->options.socket, strlen(s->options.socket));
-	s->to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (s->to >= 0 && !connect(s->to, (const struct sockaddr *)&at, sizeof(at))) {
+	s->to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (s->to >= 0 && !setsockopt(s->to, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) &&
+		!connect(s->to, (const struct sockaddr *)&at, sizeof(at))) {
 		s->told_absent = false;
 		return;
 	}
@@ -243,10 +261,11 @@ static void put_stale(struct state *s, uint64_t now)
 
 static void do_round(struct state *s)
 {
-	uint64_t now = now_ms();
 	bool heard = hear_sampler(s), late;
+	uint64_t now;
 
-	look_after_sampler(s, now);
+	look_after_sampler(s);
+	now = now_ms(); /* not before what it is compared with */
 	late = s->sampler && now - s->heard_ms >= PATIENCE_ROUNDS * (uint64_t)s->options.interval_ms;
 	if (late)
 		put_stale(s, now);
@@ -312,7 +331,7 @@ static int show_help(void)
 	puts("zernel-gpu: tells zerneld how the GPUs of NVIDIA are, as NVML says\n"
 	     "  --socket PATH      zerneld's; " SOCKET_PATH "\n"
 	     "  --library FILE     NVML; " LIBRARY "\n"
-	     "  --interval-ms N    100 to 10000; 1000\n"
+	     "  --interval-ms N    100 to 1000; 1000\n"
 	     "  --once             print what would be sent, and end\n"
 	     "  --version, --help");
 	return 0;
@@ -348,7 +367,7 @@ static int read_options(struct options *o, int argc, char **argv)
 			o->socket = value;
 		else if (!strcmp(option, "--library") && value[0])
 			o->library = value;
-		else if (!strcmp(option, "--interval-ms") && end != value && !*end && number >= 100 && number <= 10000)
+		else if (!strcmp(option, "--interval-ms") && end != value && !*end && number >= 100 && number <= 1000)
 			o->interval_ms = (unsigned)number;
 		else
 			return bad_option(option, "no such option, or a value that it cannot have");

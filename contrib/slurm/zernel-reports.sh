@@ -42,11 +42,12 @@ ask() {
 	timeout 20 "$@" </dev/null 9>&-
 }
 
-# A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but the
-# host.
+# A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but ids
+# and hosts: of each task where the id is that of an array.
 is_first_node() {
 	case $1 in '' | *[!0-9]*) return 1 ;; esac
-	[ "$(ask squeue -h -t all -j "$1" -o %B 2>/dev/null)" = "$node" ]
+	nodes=$(ask squeue -h -t all -j "$1" -o '%A %N' 2>/dev/null | sed -n "s/^$1 //p")
+	[ "$nodes" ] && [ "$(ask scontrol show hostnames "$nodes" | head -n 1)" = "$node" ]
 }
 
 comment_running() {
@@ -66,10 +67,11 @@ comment_ended() {
 	failed "no comment for job $1"
 }
 
-# Who asked for mail at the end. A name of a job may contain such words, and line ends, so the last ones count, which
-# are Slurm's.
+# Who asked for mail at the end; of an array of jobs, as Slurm has it, for each task. A name of a job may contain such
+# words, and line ends, so the last ones count, which are Slurm's.
 mail_address() {
 	ask scontrol -o show job "$1" 2>/dev/null |
+		sed '/^JobId=[0-9]* ArrayJobId=/{/ MailType=[A-Z_,0-9]*ARRAY_TASKS/!d;}' |
 		sed -n 's/.* MailUser=\([A-Za-z0-9][A-Za-z0-9._+@-]*\) MailType=\([A-Z_,]*\).*/\1 ,\2,/p' |
 		sed -n 's/ .*,\(END\|ALL\),.*//p' | tail -n 1
 }
@@ -84,9 +86,17 @@ mail_report() {
 	failed "no mail for job $1"
 }
 
-# The time of a change of the file's inode is that of its renaming, so no report is missed that was being written.
+# Reports since the last call, for each_ended. The time of a change of the file's inode is that of its renaming, so none
+# is missed that was being written. The mark moves before anything is handed on: nothing is sent twice.
+find_ended() {
+	touch "$state/next" && : >"$state/ended" || return
+	[ ! -e "$state/last" ] ||
+		find "$reports" -maxdepth 1 -type f -name '*.json' -cnewer "$state/last" ! -cnewer "$state/next" >"$state/ended" ||
+		return
+	mv "$state/next" "$state/last"
+}
+
 each_ended() {
-	find "$reports" -maxdepth 1 -type f -name '*.json' -cnewer "$state/last" >"$state/ended" || failed "cannot read $reports"
 	while read -r path; do
 		id=${path##*/} restart=0
 		id=${id%.json}
@@ -102,8 +112,14 @@ umask 077
 mkdir -p "$state" || exit 1
 exec 9>"$state/lock"
 flock -n 9 || exit 0
-touch "$state/next" || exit 1
+if ! ask sinfo -h -n "$node" -o %n >/dev/null; then # what has ended meanwhile is for the next call
+	failed "Slurm does not answer"
+	exit 1
+fi
 [ -z "$running" ] || comment_running
-[ ! -e "$state/last" ] || each_ended
-mv "$state/next" "$state/last"
+if find_ended; then
+	each_ended
+else
+	failed "cannot read $reports"
+fi
 exit $status

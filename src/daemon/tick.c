@@ -79,7 +79,7 @@ static void hardware_tick(struct zn_daemon *d, uint64_t now_ns)
 		zn_hardware_scraped(&d->hardware, d->sender.scrape, zn_scrape_copy, now_ns);
 	zn_hardware_tick(&d->hardware, now_ns);
 	zn_energies_tick(&d->energies, now_ns);
-	zn_fabric_tick(&d->fabric, now_ns);
+	zn_fabric_tick(&d->fabric);
 }
 
 /* The process that the driver named lives for a moment longer. */

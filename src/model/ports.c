@@ -3,7 +3,8 @@
  * ports.c: the ports of InfiniBand and RoCE devices: what each sent, received and found wrong since the daemon came.
  *
  * Limits: a counter that goes back was set back, and what it had lost before is not known; one of 32 bits that goes
- * back from its last quarter to its first has wrapped. Ports beyond ZN_PORTS_MAX are counted and not shown.
+ * back from its last quarter to its first has wrapped. Ports beyond ZN_PORTS_MAX are not shown, and as
+ * long as there are such, jobs have no bytes.
  */
 #include <string.h>
 
@@ -90,9 +91,10 @@ static struct zn_port *place_port(struct zn_ports *p, const struct zn_port_readi
 	return free;
 }
 
-void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond)
+void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond, uint64_t at_ns)
 {
 	p->round++;
+	p->at_ns = at_ns;
 	p->beyond = beyond;
 	for (uint32_t i = 0; i < count && i < ZN_PORTS_MAX; i++) {
 		struct zn_port_reading one = r[i];

@@ -80,7 +80,7 @@ static void set_blocked(const struct zn_sim *s, struct zn_hardware *to)
 }
 
 /* Two ports, each at 3 GB/s. */
-static void set_ports(const struct zn_sim *s, struct zn_ports *to)
+static void set_ports(const struct zn_sim *s, struct zn_ports *to, uint64_t now_ns)
 {
 	struct zn_port_reading port[SIM_PORTS] = {0};
 	uint64_t seconds = s->elapsed_ms / 10000 * 10;
@@ -99,7 +99,7 @@ static void set_ports(const struct zn_sim *s, struct zn_ports *to)
 									     : 0;
 		}
 	}
-	zn_ports_take(to, port, SIM_PORTS, 0);
+	zn_ports_take(to, port, SIM_PORTS, 0, now_ns);
 }
 
 void zn_sim_hardware(const struct zn_sim *s, struct zn_hardware *to, uint64_t now_ns)
@@ -121,5 +121,5 @@ void zn_sim_hardware(const struct zn_sim *s, struct zn_hardware *to, uint64_t no
 	for (enum zn_energy e = 0; e < ZN_ENERGY_COUNT && !to->blocked_ns; e++)
 		to->energy_uj[e] = rates[e] * s->elapsed_ms;
 	to->energy_known = (1U << ZN_ENERGY_COUNT) - 1;
-	set_ports(s, &to->ports);
+	set_ports(s, &to->ports, now_ns);
 }

@@ -17,8 +17,8 @@
 
 #include "zernel.h"
 
-#define BACKLOG   64
-#define LOOKS_MAX 128 /* more than may wait */
+#define BACKLOG   256
+#define LOOKS_MAX 512 /* more than may wait */
 #define READS_MAX 8   /* messages of a round; a socket holds fewer of that size */
 #define QUIET_NS  (5 * ZN_NS_PER_S)
 

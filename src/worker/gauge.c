@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +64,18 @@ static void serve_daemon(struct zn_gauge_shared *shared, int root, int socket, s
 	} while (poll(&one, 1, ZN_GAUGE_MS) <= 0 || daemon_lives(socket));
 }
 
+/* One that the driver keeps may have the socket of a daemon that is no more. Where nobody listens on the control
+ * socket, there is no other daemon. */
+static bool is_left_over(const char *control)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+
+	if (strlen(control) >= sizeof(at.sun_path))
+		return false;
+	strcpy(at.sun_path, control);
+	return !zn_file_clear_socket(&at, sizeof(at), SOCK_SEQPACKET);
+}
+
 /* Beside the control socket, which the daemon opens later. Nothing else fails if this does. */
 static void open_companion(struct zn_companion *c, const char *control)
 {
@@ -75,6 +88,8 @@ static void open_companion(struct zn_companion *c, const char *control)
 		(size_t)snprintf(path, sizeof(path), "%.*s/gpu.sock", (int)(slash - control), control) >= sizeof(path))
 		err = -ENAMETOOLONG;
 	if (!err)
+		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
+	if (err == -EADDRINUSE && is_left_over(control) && !unlink(path))
 		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
 	if (err)
 		zn_log(ZN_WARN, "gauge: cannot listen on %.200s: %s; zernel-gpu is not heard", path, strerror(-err));
@@ -169,7 +184,7 @@ static void take_seen(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_n
 		to->energy_uj[e] = s->energy_uj[e];
 	to->energy_known = s->energy_known;
 	if (s->ports_round != g->ports_round)
-		zn_ports_take(&to->ports, s->port, s->port_count, s->ports_beyond);
+		zn_ports_take(&to->ports, s->port, s->port_count, s->ports_beyond, s->ports_round);
 	g->ports_round = s->ports_round;
 }
 

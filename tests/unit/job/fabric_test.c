@@ -21,16 +21,21 @@ static void begin(void)
 }
 
 /* Ten seconds in which so many words were sent. */
-static void look(uint64_t words)
+static void read_ports(uint64_t words)
 {
 	struct zn_port_reading r = {.device = "mlx5_0", .port = 1, .known = 1ULL << ZN_PORT_COUNTER_SENT};
 
 	now += 10 * S;
 	carried += words;
 	r.value[ZN_PORT_COUNTER_SENT] = carried;
-	zn_ports_take(&ports, &r, 1, 0);
-	zn_fabric_tick(&fabric, now);
-	zn_fabric_tick(&fabric, now + S); /* it is counted once */
+	zn_ports_take(&ports, &r, 1, 0, now);
+}
+
+static void look(uint64_t words)
+{
+	read_ports(words);
+	zn_fabric_tick(&fabric);
+	zn_fabric_tick(&fabric); /* it is counted once */
 }
 
 static struct zn_job *start_job(uint32_t slot)
@@ -113,12 +118,46 @@ T(a_job_of_a_moment)
 	CHECK_EQ(sent_of(a), 404);
 }
 
+/* What was read while the first one ran is not the second one's, who has begun when the daemon hears of it. */
+T(a_job_that_begins_before_the_tick)
+{
+	struct zn_job *a, *b;
+
+	begin();
+	a = start_job(0);
+	look(1);
+	look(1);
+	read_ports(10);
+	end_job(a);
+	b = start_job(1);
+	zn_fabric_tick(&fabric);
+	CHECK_EQ(sent_of(a), 44);
+	look(100);
+	CHECK_EQ(sent_of(b), ZN_NOT_KNOWN);
+	look(1000);
+	CHECK_EQ(sent_of(b), 4000);
+}
+
+T(more_ports_than_there_is_room_for)
+{
+	struct zn_job *job;
+
+	begin();
+	job = start_job(0);
+	look(1);
+	look(1);
+	read_ports(10);
+	ports.beyond = 1;
+	zn_fabric_tick(&fabric);
+	CHECK_EQ(sent_of(job), 4);
+}
+
 T(no_ports)
 {
 	begin();
 	start_job(0);
-	zn_fabric_tick(&fabric, now);
-	zn_fabric_tick(&fabric, now + 10 * S);
+	zn_fabric_tick(&fabric);
+	zn_fabric_tick(&fabric);
 	CHECK_EQ(sent_of(&jobs.job[0]), ZN_NOT_KNOWN);
 }
 
@@ -127,6 +166,8 @@ int main(void)
 	RUN(a_job_alone);
 	RUN(two_jobs);
 	RUN(a_job_of_a_moment);
+	RUN(a_job_that_begins_before_the_tick);
+	RUN(more_ports_than_there_is_room_for);
 	RUN(no_ports);
 	return t_end();
 }

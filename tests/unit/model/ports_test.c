@@ -50,10 +50,10 @@ T(what_is_added)
 		t_begin(steps[i].name);
 		ports = (struct zn_ports){0};
 		set_counter(&r, steps[i].counter, steps[i].before);
-		zn_ports_take(&ports, &r, 1, 0);
+		zn_ports_take(&ports, &r, 1, 0, 1);
 		CHECK_EQ(zn_ports_at(&ports, 0)->total[steps[i].counter], 0);
 		set_counter(&r, steps[i].counter, steps[i].now);
-		zn_ports_take(&ports, &r, 1, 0);
+		zn_ports_take(&ports, &r, 1, 0, 1);
 		p = zn_ports_at(&ports, 0);
 		CHECK(p && p->counted == 1ULL << steps[i].counter);
 		CHECK_EQ(p->total[steps[i].counter], steps[i].want);
@@ -67,11 +67,11 @@ T(a_counter_that_is_missing)
 
 	ports = (struct zn_ports){0};
 	set_counter(&r, ZN_PORT_COUNTER_SYMBOL, 5);
-	zn_ports_take(&ports, &r, 1, 0);
+	zn_ports_take(&ports, &r, 1, 0, 1);
 	r.known = 0;
-	zn_ports_take(&ports, &r, 1, 0);
+	zn_ports_take(&ports, &r, 1, 0, 1);
 	set_counter(&r, ZN_PORT_COUNTER_SYMBOL, 9);
-	zn_ports_take(&ports, &r, 1, 0);
+	zn_ports_take(&ports, &r, 1, 0, 1);
 	CHECK_EQ(zn_ports_at(&ports, 0)->total[ZN_PORT_COUNTER_SYMBOL], 4);
 	CHECK_EQ(ports.sum[2], 4);
 }
@@ -83,13 +83,13 @@ T(ports_that_go_and_come)
 	ports = (struct zn_ports){0};
 	for (uint32_t i = 0; i < ZN_LEN(r); i++)
 		r[i] = reading_of("rocep1s0", i);
-	zn_ports_take(&ports, r, ZN_PORTS_MAX + 1, 1);
+	zn_ports_take(&ports, r, ZN_PORTS_MAX + 1, 1, 1);
 	CHECK_EQ(ports.count, ZN_PORTS_MAX);
 	CHECK_EQ(ports.beyond, 1);
-	zn_ports_take(&ports, r + 1, ZN_PORTS_MAX - 1, 0); /* the first one has gone */
+	zn_ports_take(&ports, r + 1, ZN_PORTS_MAX - 1, 0, 1); /* the first one has gone */
 	CHECK(!zn_ports_at(&ports, 0));
 	CHECK(zn_ports_at(&ports, 1) && zn_ports_at(&ports, 1)->now.port == 1);
-	zn_ports_take(&ports, r + 1, ZN_PORTS_MAX, 0); /* two rounds later its place is free for the last one */
+	zn_ports_take(&ports, r + 1, ZN_PORTS_MAX, 0, 1); /* two rounds later its place is free for the last one */
 	CHECK(zn_ports_at(&ports, 0) && zn_ports_at(&ports, 0)->now.port == ZN_PORTS_MAX);
 	CHECK(!zn_ports_at(&ports, ZN_PORTS_MAX));
 }
@@ -101,7 +101,7 @@ T(a_reading_without_ends)
 
 	memset(&r, 0x41, sizeof(r));
 	ports = (struct zn_ports){0};
-	zn_ports_take(&ports, &r, 1, 0);
+	zn_ports_take(&ports, &r, 1, 0, 1);
 	CHECK_EQ(strlen(zn_ports_at(&ports, 0)->now.device), sizeof(r.device) - 1);
 	CHECK_EQ(strlen(zn_ports_at(&ports, 0)->now.link), sizeof(r.link) - 1);
 }

@@ -4721,8 +4721,8 @@ struct zn_ports {
 	struct zn_port port[ZN_PORTS_MAX];
 	uint64_t sum[3]; /* over all: bytes sent, bytes received, errors */
 };
-void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond,
-	uint64_t at_ns);
+void zn_ports_take(
+	struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond, uint64_t at_ns);
 const struct zn_port *zn_ports_at(const struct zn_ports *p, uint32_t i); /* NULL: it has gone */
 
 /* ---- model/hardware.c (zn_hardware_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever

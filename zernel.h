@@ -6589,6 +6589,7 @@ struct zn_clocks {
 	int link[ZN_CPUS_MAX]; /* 0: none */
 	uint64_t ran_ns
 		[ZN_CPUS_MAX]; /* when it was last seen to run a thread of theirs, or of another tracked process */
+	uint64_t opened_ns[ZN_CPUS_MAX];
 	uint64_t cleared_ns, retry_ns;
 };
 void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe);

@@ -92,7 +92,8 @@ static void open_companion(struct zn_companion *c, const char *control)
 	if (err == -EADDRINUSE && is_left_over(control) && !unlink(path))
 		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
 	if (err) /* who is not root is told of more than that */
-		zn_log(geteuid() ? ZN_DEBUG : ZN_WARN, "gauge: cannot listen on %.200s: %s; zernel-gpu is not heard", path, strerror(-err));
+		zn_log(geteuid() ? ZN_DEBUG : ZN_WARN, "gauge: cannot listen on %.200s: %s; zernel-gpu is not heard",
+			path, strerror(-err));
 }
 
 static void run_gauge(struct zn_gauge_shared *shared, const char *path, const char *control, int socket)

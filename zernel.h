@@ -3720,6 +3720,8 @@ struct zn_info {
 	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not
 	 * known */
 	uint64_t stall_ns[ZN_STALL_COUNT], stall_tick_ns[ZN_STALL_COUNT];
+	/* in which its threads were spared (budget.c), likewise: of that only waits inside of hooked calls are known */
+	uint64_t unseen_ns, unseen_tick_ns;
 	uint64_t worker_ns[2], worker_tick_ns[2]; /* busy and idle, likewise */
 	/* where a GPU is not known: which look at its open devices that is of, and when the next one is due */
 	uint32_t looks;
@@ -3737,7 +3739,7 @@ struct zn_agg {
 	struct zn_info info[ZN_PROCS_MAX];
 	uint32_t row[ZN_PROCS_MAX]; /* rows in use, ascending */
 	uint32_t row_count;
-	uint64_t tick_ns;
+	uint64_t tick_ns, interval_ns; /* when the last tick was, and how long after the one before; 0: it was the first */
 	/* sums of processes that have gone */
 	struct zn_hist_sum gone[ZN_OPERATION_COUNT];
 	__u64 gone_count[ZN_COUNTER_SLOTS];
@@ -3838,14 +3840,15 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
 enum zn_stop { ZN_STOP_NONE, ZN_STOP_SIGNAL, ZN_STOP_FROZEN, ZN_STOP_BLOCKED };
 struct zn_json;
 /* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
- * began. A cause that cannot be measured in this process is not known: its share is 0, and part of another one's. */
+ * began. A cause that cannot be measured in this process is not known: its share is 0, and part of another one's. Of a
+ * process that is spared, shares are an estimate from the time that was seen, and sums are of that time alone. */
 struct zn_stall_ratios {
 	uint32_t share[ZN_STALL_COUNT];
 	bool known[ZN_STALL_COUNT];
 	uint64_t seconds_ns[ZN_STALL_COUNT];
 };
 bool zn_stalls_shares(
-	const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to); /* false: not measured, or no time */
+	const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to); /* false: no time, or too little was seen */
 struct zn_ranks;
 /* Waits of a data loader were seen: PyTorch's, the only one that is known. */
 bool zn_stalls_loader(const struct zn_agg *a, uint32_t row);

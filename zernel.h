@@ -3739,7 +3739,8 @@ struct zn_agg {
 	struct zn_info info[ZN_PROCS_MAX];
 	uint32_t row[ZN_PROCS_MAX]; /* rows in use, ascending */
 	uint32_t row_count;
-	uint64_t tick_ns, interval_ns; /* when the last tick was, and how long after the one before; 0: it was the first */
+	uint64_t tick_ns;
+	uint64_t interval_ns; /* from the tick before the last one to that; 0: there was none before */
 	/* sums of processes that have gone */
 	struct zn_hist_sum gone[ZN_OPERATION_COUNT];
 	__u64 gone_count[ZN_COUNTER_SLOTS];

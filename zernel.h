@@ -4039,7 +4039,15 @@ struct zn_budget_row {
 	uint64_t calls, calls_before; /* what system calls cost; how many there were at the last look */
 	uint64_t fixed;               /* what its hooked calls and its system calls cost, which nothing is spared of */
 	uint64_t full;                /* what all would cost */
+	uint64_t allowed;             /* what it may cost */
+	uint32_t next;                /* row and 1 of its owner's next process; 0: there is none */
 	uint32_t carry[ZN_SPARE_COUNT];
+};
+/* Whose processes share a part of the node's budget. */
+struct zn_budget_owner {
+	uint32_t id;   /* as of struct zn_proc */
+	uint32_t rows; /* row and 1 of one of them */
+	uint64_t want; /* what all of them would cost, each at most its budget */
 };
 struct zn_budget {
 	struct zn_agg *agg;
@@ -4048,6 +4056,8 @@ struct zn_budget {
 	uint64_t file_ns, call_ns; /* what a read or write costs, and a system call; 0: not known */
 	uint64_t look_ns, slot_ns; /* when each was done last */
 	uint64_t logged_ns;
+	uint32_t owner_count;
+	struct zn_budget_owner owner[ZN_PROCS_MAX];
 	struct zn_budget_row row[ZN_PROCS_MAX];
 };
 void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_options *options, uint32_t cpus);

@@ -206,6 +206,43 @@ T(the_nodes_budget_is_shared_by_process)
 	CHECK(all <= 3 * PERCENT); /* 0.25 of each switch is left, which is more than there is for all of them */
 }
 
+/* Who has many processes takes nothing from who has one. */
+T(the_nodes_budget_is_shared_by_owner_first)
+{
+	struct load l[65] = {{0}};
+
+	start(10000, 4);
+	for (size_t i = 0; i < ZN_LEN(l); i++) {
+		l[i].p = zn_memory_claim(&memory, 100 + (uint32_t)i, "python3");
+		l[i].p->owner = i ? 1001 : 1002;
+		l[i].switch_ns = i ? 3 * PERCENT : PERCENT * 9 / 10;
+	}
+	seconds(30, l, ZN_LEN(l));
+	CHECK(!spent(l[0].p));
+	for (size_t i = 1; i < ZN_LEN(l); i++)
+		CHECK_EQ(duty(l[i].p, ZN_SPARE_SWITCHES), ZN_BUDGET_LEAST);
+}
+
+/* What one owner leaves is the others'; each shares his part among his own. */
+T(an_owners_processes_share_his_part)
+{
+	struct load l[] = {{.walk_ns = PERCENT}, {.walk_ns = PERCENT}, {.walk_ns = PERCENT}, {.walk_ns = PERCENT},
+		{.walk_ns = PERCENT / 10}, {.walk_ns = PERCENT / 2}};
+	static const uint32_t owner[] = {1001, 1001, 1001, 1001, 1001, 1002};
+
+	start(10000, 3);
+	for (size_t i = 0; i < ZN_LEN(l); i++) {
+		l[i].p = zn_memory_claim(&memory, 100 + (uint32_t)i, "python3");
+		l[i].p->owner = owner[i];
+	}
+	seconds(30, l, ZN_LEN(l));
+	CHECK(!spent(l[4].p) && !spent(l[5].p));
+	for (size_t i = 0; i < 4; i++) { /* 2.4 % are left for four */
+		CHECK_EQ(duty(l[i].p, ZN_SPARE_STACKS), duty(l[0].p, ZN_SPARE_STACKS));
+		CHECK(cost(l[i].p) > PERCENT / 2 && cost(l[i].p) <= PERCENT * 6 / 10);
+	}
+}
+
 /* System calls and hooked calls are not spared: what is has half of the budget then, for else it would be lost for
  * nothing. */
 T(what_cannot_be_spared_leaves_the_rest_its_half)
@@ -263,6 +300,8 @@ int main(void)
 	RUN(it_steps_up_once_there_is_room_and_says_what_it_has_not_seen);
 	RUN(a_storm_takes_nothing_from_its_neighbours);
 	RUN(the_nodes_budget_is_shared_by_process);
+	RUN(the_nodes_budget_is_shared_by_owner_first);
+	RUN(an_owners_processes_share_his_part);
 	RUN(what_cannot_be_spared_leaves_the_rest_its_half);
 	RUN(a_budget_of_none_spares_nothing);
 	RUN(the_next_process_of_a_row_begins_whole);

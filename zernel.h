@@ -4041,7 +4041,7 @@ struct zn_budget_row {
 	uint64_t full;                /* what all would cost */
 	uint64_t allowed;             /* what it may cost */
 	uint32_t next;                /* row and 1 of its owner's next process; 0: there is none */
-	uint32_t carry[ZN_SPARE_COUNT];
+	int32_t carry[ZN_SPARE_COUNT]; /* what it is owed of its parts of the time, of ZN_DUTY_ONE */
 };
 /* Whose processes share a part of the node's budget. */
 struct zn_budget_owner {
@@ -4056,6 +4056,7 @@ struct zn_budget {
 	uint64_t file_ns, call_ns; /* what a read or write costs, and a system call; 0: not known */
 	uint64_t look_ns, slot_ns; /* when each was done last */
 	uint64_t logged_ns;
+	uint64_t random; /* the state of the random numbers; never 0 */
 	uint32_t owner_count;
 	struct zn_budget_owner owner[ZN_PROCS_MAX];
 	struct zn_budget_row row[ZN_PROCS_MAX];

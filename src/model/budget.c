@@ -79,6 +79,7 @@ void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_opt
 	b->agg = agg;
 	b->ppm = options->overhead_budget;
 	b->cpus = cpus ? cpus : 1;
+	b->random = zn_now_ns() | 1;
 }
 
 static struct zn_spent *spent_of(const struct zn_budget *b, uint32_t row)
@@ -383,21 +384,42 @@ void zn_budget_tick(struct zn_budget *b, uint64_t now_ns)
 
 /* ---- What is spared until the next slot. ---- */
 
-static uint32_t row_slot(struct zn_budget_row *r, struct zn_spent *s, struct zn_proc *p, uint64_t elapsed_ns)
+/* xorshift64 */
+static uint32_t next_random(struct zn_budget *b)
+{
+	b->random ^= b->random << 13;
+	b->random ^= b->random >> 7;
+	b->random ^= b->random << 17;
+	return (uint32_t)(b->random >> 32);
+}
+
+/* Whether a part is spared in the next slot. In the long run it is measured in its part of the time, and the gap between
+ * two slots is at most twice the mean. Which slots it is depends on chance: else a program whose steps take a multiple
+ * of a slot would show the same piece of its step again and again. */
+static bool is_slot_spared(struct zn_budget *b, int32_t *carry, uint32_t duty)
+{
+	if (duty == ZN_DUTY_ONE) {
+		*carry = 0;
+		return false;
+	}
+	*carry += (int32_t)duty;
+	if (*carry < ZN_DUTY_ONE / 2 + (int32_t)(next_random(b) % ZN_DUTY_ONE))
+		return true;
+	*carry -= ZN_DUTY_ONE;
+	return false;
+}
+
+static uint32_t row_slot(
+	struct zn_budget *b, struct zn_budget_row *r, struct zn_spent *s, struct zn_proc *p, uint64_t elapsed_ns)
 {
 	uint32_t was = p->calls, spared = 0, all = 0;
 
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
-		uint32_t duty = zn_spare_duty(s, i);
-
 		all |= ZN_SPARES(i);
 		if (was & ZN_SPARES(i))
 			s->unseen_ns[i] += elapsed_ns;
-		r->carry[i] += duty;
-		if (r->carry[i] < ZN_DUTY_ONE)
+		if (is_slot_spared(b, &r->carry[i], zn_spare_duty(s, i)))
 			spared |= ZN_SPARES(i);
-		else
-			r->carry[i] = duty == ZN_DUTY_ONE ? 0 : r->carry[i] - ZN_DUTY_ONE;
 	}
 	if (spared & ~was)
 		__atomic_fetch_or(&p->calls, spared, __ATOMIC_RELAXED);
@@ -419,7 +441,7 @@ void zn_budget_slot(struct zn_budget *b, uint64_t now_ns)
 		struct zn_spent *s = spent_of(b, row);
 
 		if (p && b->row[row].id == p->id && s->id == p->id)
-			spared |= row_slot(&b->row[row], s, p, elapsed_ns);
+			spared |= row_slot(b, &b->row[row], s, p, elapsed_ns);
 	}
 	__atomic_store_n(&b->agg->arena->shared->spared, spared, __ATOMIC_RELAXED);
 	b->slot_ns = now_ns;

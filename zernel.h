@@ -4736,8 +4736,8 @@ struct zn_ports {
 	struct zn_port port[ZN_PORTS_MAX];
 	uint64_t sum[3]; /* over all: bytes sent, bytes received, errors */
 };
-void zn_ports_take(struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond,
-	uint64_t at_ns);
+void zn_ports_take(
+	struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond, uint64_t at_ns);
 const struct zn_port *zn_ports_at(const struct zn_ports *p, uint32_t i); /* NULL: it has gone */
 
 /* ---- model/hardware.c (zn_hardware_ zn_source_ zn_throttle_ zn_energy_): the state of the GPUs themselves, whoever
@@ -6604,6 +6604,7 @@ struct zn_clocks {
 	int link[ZN_CPUS_MAX]; /* 0: none */
 	uint64_t ran_ns
 		[ZN_CPUS_MAX]; /* when it was last seen to run a thread of theirs, or of another tracked process */
+	uint64_t opened_ns[ZN_CPUS_MAX];
 	uint64_t cleared_ns, retry_ns;
 };
 void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe);

@@ -16,7 +16,7 @@
 #ifdef __TARGET_ARCH_x86
 #define MULTIPLIER 0x9e3779b97f4a7c15ULL
 #define TURNS      (ZN_STACK_FRAMES + 64) /* frames of the interpreter itself are passed over */
-#define TRIES      8
+#define TRIES      16 /* slots; where a third are in use, one new stack in fifty million finds none that is free */
 #define ADDRESS    (~15ULL) /* objects are aligned; 3.14 keeps a mark in the lowest bit */
 #define WALK_TRIES 4
 

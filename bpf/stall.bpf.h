@@ -23,12 +23,19 @@ static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
 {
 	struct zn_sched_set *set = zn_sched_entry_set(tid);
 
+	__u64 found = 0, other;
+
 	if (!set)
 		return NULL;
 #pragma unroll
-	for (int i = 0; i < ZN_SCHED_WAYS; i++)
-		if (set->way[i].tid == tid)
-			return &set->way[i];
+	for (int i = 0; i < ZN_SCHED_WAYS; i++) {
+		other = set->way[i].tid ^ tid;
+		ZN_OPAQUE(other);
+		found |= (other - 1) >> 63 << i;
+	}
+	ZN_OPAQUE(found);
+	if (found)
+		return &set->way[((found >> 1) - (found >> 3)) & (ZN_SCHED_WAYS - 1)]; /* of 1, 2, 4, 8: 0 to 3 */
 	return set->spilled ? bpf_map_lookup_elem(&spilled, &tid) : NULL;
 }
 

@@ -102,10 +102,11 @@ run json_strict 360 "$python" tests/json_strict.py "$tests/json_write"
 run dist_test 900 "$python" tests/dist_test.py
 run fleet 1200 "$python" tests/fleet/run.py '!nodes_of_a_job'
 run load 900 "$python" tests/load/run.py
+run page_live 200 node tests/web/page.test.mjs 'a live daemon'
 
 # these have daemons that simulate, and no time decides in them
 what_simulates() {
-	run page_test 900 node tests/web/page.test.mjs
+	run page_test 900 node tests/web/page.test.mjs '!a live daemon'
 	run readers_test 200 node tests/web/readers.test.mjs
 	run watch_test 900 "$python" tests/watch_test.py build/zernel
 	run job_cli_test 900 "$python" tests/job_cli_test.py build/zernel

@@ -54,6 +54,9 @@ static void map_unread(struct zn_arena *a)
 		if (s)
 			zn_arena_hist(a, s->hist);
 	}
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		for (uint32_t d = 0; bit_test(a->proc_mapped, row) && d < ZN_OPERATION_SLOTS; d++)
+			zn_arena_hist(a, a->procs[row].hist[d]);
 	for (uint32_t i = 0; a->servers && i < ZN_SERVERS_MAX; i++)
 		for (uint32_t d = 0; d < ZN_LEN(a->servers[i].hist); d++)
 			zn_arena_hist(a, a->servers[i].hist[d]);

@@ -18,6 +18,7 @@
 
 #define HOLD_NS  (5 * ZN_NS_PER_S)  /* a CPU keeps its clock after the last time that it ran such a thread */
 #define CLEAR_NS ZN_NS_PER_S        /* so often it is asked anew which CPUs do */
+#define RENEW_NS (60 * ZN_NS_PER_S) /* a CPU that was offline for a moment has lost its clock, and nobody says so */
 #define RETRY_NS (10 * ZN_NS_PER_S) /* after a clock was refused */
 
 static int cpu_open(int program, int cpu)
@@ -64,6 +65,7 @@ static bool cpu_start(struct zn_clocks *c, uint32_t cpu, uint64_t now_ns)
 
 	if (link > 0) {
 		c->link[cpu] = link;
+		c->opened_ns[cpu] = now_ns;
 		return true;
 	}
 	if (link == -ENODEV)
@@ -128,6 +130,8 @@ void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns)
 	for (uint32_t cpu = 0; cpu < c->cpus; cpu++) {
 		if (cpu_ran(c, cpu, clear)) {
 			c->ran_ns[cpu] = now_ns;
+			if (now_ns - c->opened_ns[cpu] > RENEW_NS)
+				cpu_close(c, cpu);
 			if (!c->link[cpu] && !cpu_start(c, cpu, now_ns))
 				return;
 		} else if (now_ns - c->ran_ns[cpu] > HOLD_NS) {

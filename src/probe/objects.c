@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -39,15 +38,22 @@ static int inflate_blob(const struct zn_blob *blob, uint8_t *to)
 	return state == Z_STREAM_END ? 0 : -EINVAL;
 }
 
+/* Without the compiler of programs the kernel lets none call its functions. */
+static bool is_compiled(void)
+{
+	char on[8];
+
+	return zn_file_read("/proc/sys/net/core/bpf_jit_enable", on, sizeof(on)) <= 0 || on[0] != '0';
+}
+
 /* Whether a program may cast an address to one of the kernel's types: bpf_rdonly_cast() came with 6.2. */
 static bool has_casts(void)
 {
-	unsigned major = 0, minor = 0;
-	struct utsname name;
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool has = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
 
-	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2)
-		return false;
-	return major > 6 || (major == 6 && minor >= 2);
+	btf__free(btf);
+	return has && is_compiled();
 }
 
 /* The verifier refuses what a kernel lacks even where it is never reached, so these are objects of their own. */

@@ -368,8 +368,8 @@ static void frame_add(struct zn_walker *w, struct process *p, uint32_t i, uint32
 	node_add(w, p, function, f.line, node);
 }
 
-/* Whether a stack's memory is still that of the process, or of a worker of it. Then it is that while it is read, as the
- * number of a process that ends meanwhile is not given to another one at once. */
+/* Whether a stack's memory is still that of the process, or of a worker of it. It is asked before and
+ * after the memory is read. */
 static bool memory_is_of(const struct zn_walker *w, const struct process *p, uint32_t row, uint32_t pid)
 {
 	struct zn_loader_worker worker;
@@ -388,6 +388,8 @@ static void frames_add(struct zn_walker *w, struct process *p, uint32_t row, con
 
 	if (depth && memory_is_of(w, p, row, s->pid))
 		err = zn_naming_ask(w->naming, &of, &p->python, s);
+	if (!err && !memory_is_of(w, p, row, s->pid)) /* it ran another program meanwhile, or ended */
+		err = -ESRCH;
 	if (s->flags & ZN_STACK_DEEPER)
 		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, node);
 	if (!depth)

@@ -91,8 +91,9 @@ static void open_companion(struct zn_companion *c, const char *control)
 		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
 	if (err == -EADDRINUSE && is_left_over(control) && !unlink(path))
 		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
-	if (err)
-		zn_log(ZN_WARN, "gauge: cannot listen on %.200s: %s; zernel-gpu is not heard", path, strerror(-err));
+	if (err) /* who is not root is told of more than that */
+		zn_log(geteuid() ? ZN_DEBUG : ZN_WARN, "gauge: cannot listen on %.200s: %s; zernel-gpu is not heard",
+			path, strerror(-err));
 }
 
 static void run_gauge(struct zn_gauge_shared *shared, const char *path, const char *control, int socket)

@@ -217,10 +217,15 @@ async function runOne({name, run}) {
 	return error ? "failed" : absent ? "absent" : "passed";
 }
 
+// Those whose name has the pattern; !PATTERN: all others.
+function isChosen(name, pattern) {
+	return pattern.startsWith("!") ? !name.includes(pattern.slice(1)) : name.includes(pattern);
+}
+
 export async function runAll(pattern = "") {
 	browser = await chromium.launch({executablePath: CHROMIUM, args: FLAGS});
 	const results = [];
-	for (const each of tests.filter(({name}) => name.includes(pattern)))
+	for (const each of tests.filter(({name}) => isChosen(name, pattern)))
 		results.push(await runOne(each));
 	await browser.close();
 	const passed = results.filter((r) => r === "passed").length, failed = results.filter((r) => r === "failed").length;

@@ -4036,11 +4036,11 @@ struct zn_budget_row {
 	uint64_t cost[ZN_SPARE_COUNT], floor[ZN_SPARE_COUNT];
 	uint64_t before[ZN_SPARE_COUNT], spared_before; /* sums at the last look */
 	uint64_t unseen_before[ZN_SPARE_COUNT];
-	uint64_t calls, calls_before; /* what system calls cost; how many there were at the last look */
-	uint64_t fixed;               /* what its hooked calls and its system calls cost, which nothing is spared of */
-	uint64_t full;                /* what all would cost */
-	uint64_t allowed;             /* what it may cost */
-	uint32_t next;                /* row and 1 of its owner's next process; 0: there is none */
+	uint64_t calls, calls_before;  /* what system calls cost; how many there were at the last look */
+	uint64_t fixed;                /* what its hooked calls and its system calls cost, which nothing is spared of */
+	uint64_t full;                 /* what all would cost */
+	uint64_t allowed;              /* what it may cost */
+	uint32_t next;                 /* row and 1 of its owner's next process; 0: there is none */
 	int32_t carry[ZN_SPARE_COUNT]; /* what it is owed of its parts of the time, of ZN_DUTY_ONE */
 };
 /* Whose processes share a part of the node's budget. */

@@ -474,8 +474,8 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 }
 
 /* Of what its process does not have room for in its budget, switches alone are counted. What the thread does was known
- * until now; what it sleeps for is not, and nothing is until a switch is looked at again. Inside a call that waits, that
- * call is what it waits for: a hang in it must not go unseen because it began while the process was spared. */
+ * until now; what it sleeps for is not, and nothing is until a switch is looked at again. Inside a call that waits,
+ * that call is what it waits for: a hang in it must not go unseen because it began while the process was spared. */
 static __always_inline bool spare_switch(const struct sleep *s, bool asleep)
 {
 	struct zn_thread_state *o = zn_thread_state_at(s->run->row, s->run->state_at);

@@ -19,8 +19,8 @@ static struct zn_job_progress *progress_of(struct zn_jobs_progress *t, const str
 	return p;
 }
 
-/* The first launch is the beginning: what is before it, imports and the like, is not compared with anything. In time that
- * was spared it may have computed. */
+/* The first launch is the beginning: what is before it, imports and the like, is not compared with anything. In time
+ * that was spared it may have computed. */
 static void note_process(struct zn_job_progress *p, const struct zn_progress *g, const struct zn_agg *a, uint32_t row)
 {
 	const uint64_t *ns = a->info[row].stall_tick_ns;

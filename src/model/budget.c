@@ -393,9 +393,9 @@ static uint32_t next_random(struct zn_budget *b)
 	return (uint32_t)(b->random >> 32);
 }
 
-/* Whether a part is spared in the next slot. In the long run it is measured in its part of the time, and the gap between
- * two slots is at most twice the mean. Which slots it is depends on chance: else a program whose steps take a multiple
- * of a slot would show the same piece of its step again and again. */
+/* Whether a part is spared in the next slot. In the long run it is measured in its part of the time, and the gap
+ * between two slots is at most twice the mean. Which slots it is depends on chance: else a program whose steps take a
+ * multiple of a slot would show the same piece of its step again and again. */
 static bool is_slot_spared(struct zn_budget *b, int32_t *carry, uint32_t duty)
 {
 	if (duty == ZN_DUTY_ONE) {

@@ -3720,6 +3720,8 @@ struct zn_info {
 	/* of its launching threads, at the last tick since the process began, and over the last tick; all 0: not
 	 * known */
 	uint64_t stall_ns[ZN_STALL_COUNT], stall_tick_ns[ZN_STALL_COUNT];
+	/* in which its threads were spared (budget.c), likewise: of that only waits inside of hooked calls are known */
+	uint64_t unseen_ns, unseen_tick_ns;
 	uint64_t worker_ns[2], worker_tick_ns[2]; /* busy and idle, likewise */
 	/* where a GPU is not known: which look at its open devices that is of, and when the next one is due */
 	uint32_t looks;
@@ -3738,6 +3740,7 @@ struct zn_agg {
 	uint32_t row[ZN_PROCS_MAX]; /* rows in use, ascending */
 	uint32_t row_count;
 	uint64_t tick_ns;
+	uint64_t interval_ns; /* from the tick before the last one to that; 0: there was none before */
 	/* sums of processes that have gone */
 	struct zn_hist_sum gone[ZN_OPERATION_COUNT];
 	__u64 gone_count[ZN_COUNTER_SLOTS];
@@ -3838,14 +3841,15 @@ bool zn_gpu_calls_read(const struct zn_shared *s, struct zn_gpu_time *to);
 enum zn_stop { ZN_STOP_NONE, ZN_STOP_SIGNAL, ZN_STOP_FROZEN, ZN_STOP_BLOCKED };
 struct zn_json;
 /* Of one process's launching threads: shares of the last tick in units of 1e-9, which add up to one, and sums since it
- * began. A cause that cannot be measured in this process is not known: its share is 0, and part of another one's. */
+ * began. A cause that cannot be measured in this process is not known: its share is 0, and part of another one's. Of a
+ * process that is spared, shares are an estimate from the time that was seen, and sums are of that time alone. */
 struct zn_stall_ratios {
 	uint32_t share[ZN_STALL_COUNT];
 	bool known[ZN_STALL_COUNT];
 	uint64_t seconds_ns[ZN_STALL_COUNT];
 };
 bool zn_stalls_shares(
-	const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to); /* false: not measured, or no time */
+	const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to); /* false: no time, or too little was seen */
 struct zn_ranks;
 /* Waits of a data loader were seen: PyTorch's, the only one that is known. */
 bool zn_stalls_loader(const struct zn_agg *a, uint32_t row);
@@ -4032,10 +4036,18 @@ struct zn_budget_row {
 	uint64_t cost[ZN_SPARE_COUNT], floor[ZN_SPARE_COUNT];
 	uint64_t before[ZN_SPARE_COUNT], spared_before; /* sums at the last look */
 	uint64_t unseen_before[ZN_SPARE_COUNT];
-	uint64_t calls, calls_before; /* what system calls cost; how many there were at the last look */
-	uint64_t fixed;               /* what its hooked calls and its system calls cost, which nothing is spared of */
-	uint64_t full;                /* what all would cost */
-	uint32_t carry[ZN_SPARE_COUNT];
+	uint64_t calls, calls_before;  /* what system calls cost; how many there were at the last look */
+	uint64_t fixed;                /* what its hooked calls and its system calls cost, which nothing is spared of */
+	uint64_t full;                 /* what all would cost */
+	uint64_t allowed;              /* what it may cost */
+	uint32_t next;                 /* row and 1 of its owner's next process; 0: there is none */
+	int32_t carry[ZN_SPARE_COUNT]; /* what it is owed of its parts of the time, of ZN_DUTY_ONE */
+};
+/* Whose processes share a part of the node's budget. */
+struct zn_budget_owner {
+	uint32_t id;   /* as of struct zn_proc */
+	uint32_t rows; /* row and 1 of one of them */
+	uint64_t want; /* what all of them would cost, each at most its budget */
 };
 struct zn_budget {
 	struct zn_agg *agg;
@@ -4044,6 +4056,9 @@ struct zn_budget {
 	uint64_t file_ns, call_ns; /* what a read or write costs, and a system call; 0: not known */
 	uint64_t look_ns, slot_ns; /* when each was done last */
 	uint64_t logged_ns;
+	uint64_t random; /* the state of the random numbers; never 0 */
+	uint32_t owner_count;
+	struct zn_budget_owner owner[ZN_PROCS_MAX];
 	struct zn_budget_row row[ZN_PROCS_MAX];
 };
 void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_options *options, uint32_t cpus);

@@ -474,14 +474,15 @@ static __always_inline void proc_off(const struct sleep *s, bool asleep)
 }
 
 /* Of what its process does not have room for in its budget, switches alone are counted. What the thread does was known
- * until now; what it sleeps for is not, and nothing is until a switch is looked at again. */
+ * until now; what it sleeps for is not, and nothing is until a switch is looked at again. Inside a call that waits,
+ * that call is what it waits for: a hang in it must not go unseen because it began while the process was spared. */
 static __always_inline bool spare_switch(const struct sleep *s, bool asleep)
 {
 	struct zn_thread_state *o = zn_thread_state_at(s->run->row, s->run->state_at);
 
 	if (!(s->run->flags & ZN_SCHED_WORKER))
 		ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
-	if (o)
+	if (o && o->inside == ZN_STALL_CPU)
 		zn_stall_blind(o, s->proc, s->now);
 	s->run->off_ns = s->run->ready_ns = s->run->wait_ns = 0;
 	return false;
@@ -516,7 +517,7 @@ static __noinline bool switch_off(struct task_struct *task, __u32 filter, bool p
 }
 
 /* It fell asleep before these programs were attached, or while it was spared: what that was for is not known, and is
- * not counted as anything. */
+ * not counted as anything, but inside a call that waits. */
 static __always_inline void end_unseen(struct zn_sched_entry *r, __u64 now)
 {
 	struct zn_proc *p = zn_sched_entry_proc(r);
@@ -524,7 +525,7 @@ static __always_inline void end_unseen(struct zn_sched_entry *r, __u64 now)
 
 	if (r->flags & ZN_SCHED_WORKER)
 		r->mark_ns = now;
-	if (o && !zn_spares(p, ZN_SPARE_SWITCHES))
+	if (o && (!o->word || o->inside == ZN_STALL_CPU) && !zn_spares(p, ZN_SPARE_SWITCHES))
 		o->word = ZN_THREAD_STATE_WORD(now, o->inside);
 }
 

@@ -376,10 +376,11 @@ int stacks_clock(void *ctx)
 	w = row ? NULL : bpf_map_lookup_elem(&workers, &tgid);
 	if (!row && !w)
 		return 0;
-	if (!find_python(&who, row ? *row : w->row) || (w && who.proc->id != w->id) ||
-		zn_spares(who.proc, ZN_SPARE_STACKS))
+	if (!find_python(&who, row ? *row : w->row) || (w && who.proc->id != w->id))
 		return 0;
-	zn_cpu_ran();
+	zn_cpu_ran(); /* if it is spared too: it may be so for longer than a CPU keeps its clock */
+	if (zn_spares(who.proc, ZN_SPARE_STACKS))
+		return 0;
 	ZN_ADD(who.py->all[ZN_LEAF_CPU].count, 1);
 	ZN_ADD(who.py->all[ZN_LEAF_CPU].value, ZN_CLOCK_NS);
 	walk_and_add(&who, &e);

@@ -286,7 +286,8 @@ static __always_inline void zn_launching(struct zn_thread *t)
 		zn_thread_state_claim(t);
 }
 
-/* The thread is inside a function that waits (GPU, DIST), or has left it (CPU). */
+/* The thread is inside a function that waits (GPU, DIST), or has left it (CPU). That is known of a process that is
+ * spared too; what its thread does outside is not. */
 static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 state)
 {
 	struct zn_thread_state *o =
@@ -296,10 +297,9 @@ static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 stat
 	if (!p || o->inside == state)
 		return;
 	o->inside = state;
-	if (zn_spares(p, ZN_SPARE_SWITCHES))
-		zn_stall_blind(o, p, now);
-	else
-		zn_stall_to(o, p, now, state);
+	zn_stall_to(o, p, now, state);
+	if (state == ZN_STALL_CPU && zn_spares(p, ZN_SPARE_SWITCHES))
+		o->word = 0;
 }
 
 /* ---- workers ---- */

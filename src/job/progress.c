@@ -19,10 +19,12 @@ static struct zn_job_progress *progress_of(struct zn_jobs_progress *t, const str
 	return p;
 }
 
-/* The first launch is the beginning: what is before it, imports and the like, is not compared with anything. */
+/* The first launch is the beginning: what is before it, imports and the like, is not compared with anything. In time
+ * that was spared it may have computed. */
 static void note_process(struct zn_job_progress *p, const struct zn_progress *g, const struct zn_agg *a, uint32_t row)
 {
 	const uint64_t *ns = a->info[row].stall_tick_ns;
+	uint64_t busy_ns = ns[ZN_STALL_CPU] + ns[ZN_STALL_RUNQUEUE] + a->info[row].unseen_tick_ns;
 	uint32_t id = a->info[row].id;
 	uint64_t last_ns = zn_progress_last(g, row, id);
 
@@ -31,8 +33,8 @@ static void note_process(struct zn_job_progress *p, const struct zn_progress *g,
 	p->processes++;
 	if (last_ns > p->newest_ns)
 		p->newest_ns = last_ns;
-	if (ns[ZN_STALL_CPU] + ns[ZN_STALL_RUNQUEUE] > p->tick_busy_ns)
-		p->tick_busy_ns = ns[ZN_STALL_CPU] + ns[ZN_STALL_RUNQUEUE];
+	if (busy_ns > p->tick_busy_ns)
+		p->tick_busy_ns = busy_ns;
 }
 
 static void note_processes(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_progress *g)

@@ -386,9 +386,12 @@ uint64_t zn_agg_count(const struct zn_agg *a, uint32_t row, uint32_t count)
 
 static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, uint64_t now_ns)
 {
+	const struct zn_spent *spent = &a->arena->shared->spent[row];
 	struct zn_info *info = &a->info[row];
 	uint64_t ns[ZN_STALL_COUNT];
 
+	info->unseen_tick_ns =
+		zn_counter_advance(&info->unseen_ns, spent->id == p->id ? spent->unseen_ns[ZN_SPARE_SWITCHES] : 0);
 	memcpy(ns, p->count + ZN_C_STALL_CPU, sizeof(ns));
 	if (a->arena->ops->stalls)
 		a->arena->ops->stalls(a->arena, row, now_ns, ns);
@@ -441,6 +444,7 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 	}
 	family_rates(a, ns);
 	release_skews(a);
+	a->interval_ns = ns;
 	a->tick_ns = now_ns;
 	if (a->arena->ops->sweep)
 		a->arena->ops->sweep(a->arena);

@@ -281,7 +281,7 @@ _Static_assert(ZN_LEN(signals) == ZN_BASELINES, "each signal has its baseline");
 struct process {
 	uint32_t id; /* zn_proc.id; 0: no process had this row yet */
 	uint64_t before[ZN_BASELINES];
-	uint64_t stalls_before, calls[GROUP_COUNT];
+	uint64_t stalls_before, unseen_before, calls[GROUP_COUNT];
 	uint32_t buckets[GROUP_COUNT][ZN_BUCKETS]; /* modulo 2^32, as in history.c */
 	int32_t score[ZN_BASELINES];
 	struct zn_baseline baseline[ZN_BASELINES];
@@ -363,6 +363,8 @@ static void stalls_read(struct reading *r)
 		all += r->agg->info[r->row].stall_ns[s];
 	r->stalled_ns = all - r->process->stalls_before;
 	r->process->stalls_before = all;
+	if (zn_counter_advance(&r->process->unseen_before, r->agg->info[r->row].unseen_ns))
+		r->stalled_ns = 0; /* sums of a step of which a part was spared compare with nothing */
 }
 
 static void row_read(const struct reading *begin, uint32_t row)

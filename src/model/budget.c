@@ -79,6 +79,7 @@ void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_opt
 	b->agg = agg;
 	b->ppm = options->overhead_budget;
 	b->cpus = cpus ? cpus : 1;
+	b->random = zn_now_ns() | 1;
 }
 
 static struct zn_spent *spent_of(const struct zn_budget *b, uint32_t row)
@@ -186,29 +187,84 @@ uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id)
 
 /* ---- What a process may cost. ---- */
 
-/* Who needs less than the others leaves the rest to them; all together have the node's budget. */
-static uint64_t allowance_of_all(const struct zn_budget *b)
+static uint64_t least_of(uint64_t a, uint64_t b)
 {
-	uint64_t each = b->ppm * (ZN_NS_PER_S / PPM), node = each * b->cpus, level = each, before = 0;
+	return a < b ? a : b;
+}
+
+/* So much each may have of a whole: who needs less than the others leaves the rest to them. After so many rounds it may
+ * be a little too low. UINT64_MAX: there is enough for all. */
+static uint64_t level_of(const uint64_t *want, uint32_t count, uint64_t whole)
+{
+	uint64_t level = 0, before = UINT64_MAX;
 
 	for (int round = 0; round < 16 && level != before; round++) {
-		uint64_t small = 0, large = 0;
+		uint64_t small = 0;
+		uint32_t large = 0;
 
-		for (uint32_t i = 0; i < b->agg->row_count; i++) {
-			uint64_t full = b->row[b->agg->row[i]].full;
-
-			if (full < level)
-				small += full;
+		for (uint32_t i = 0; i < count; i++)
+			if (want[i] <= level)
+				small += want[i];
 			else
 				large++;
-		}
+		if (!large)
+			return UINT64_MAX;
 		before = level;
-		if (small + large * level > node && large)
-			level = node > small ? (node - small) / large : 0;
-		else
-			break;
+		level = whole > small ? (whole - small) / large : 0;
 	}
 	return level;
+}
+
+static struct zn_budget_owner *owner_of(struct zn_budget *b, uint32_t id)
+{
+	for (uint32_t i = 0; i < b->owner_count; i++)
+		if (b->owner[i].id == id)
+			return &b->owner[i];
+	b->owner[b->owner_count] = (struct zn_budget_owner){.id = id};
+	return &b->owner[b->owner_count++];
+}
+
+/* What the processes of each owner want, of which each has a limit. */
+static void wants_read(struct zn_budget *b, uint64_t each)
+{
+	b->owner_count = 0;
+	for (uint32_t i = 0; i < b->agg->row_count; i++) {
+		uint32_t row = b->agg->row[i];
+		const struct zn_proc *p = zn_arena_proc(b->agg->arena, row);
+		struct zn_budget_owner *o = p ? owner_of(b, p->owner) : NULL;
+
+		if (!o)
+			continue;
+		o->want += least_of(b->row[row].full, each);
+		b->row[row].next = o->rows;
+		o->rows = row + 1;
+	}
+}
+
+/* An owner's part is shared by his processes. */
+static void owner_share(struct zn_budget *b, const struct zn_budget_owner *o, uint64_t each, uint64_t part)
+{
+	uint64_t want[ZN_PROCS_MAX], level;
+	uint32_t count = 0;
+
+	for (uint32_t at = o->rows; at; at = b->row[at - 1].next)
+		want[count++] = least_of(b->row[at - 1].full, each);
+	level = level_of(want, count, part);
+	for (uint32_t at = o->rows; at; at = b->row[at - 1].next)
+		b->row[at - 1].allowed = least_of(level, each);
+}
+
+/* All together have the node's budget. It is shared by owner first, so that nobody has more by having more processes. */
+static void allowances_find(struct zn_budget *b)
+{
+	uint64_t each = b->ppm * (ZN_NS_PER_S / PPM), want[ZN_PROCS_MAX], level;
+
+	wants_read(b, each);
+	for (uint32_t i = 0; i < b->owner_count; i++)
+		want[i] = b->owner[i].want;
+	level = level_of(want, b->owner_count, each * b->cpus);
+	for (uint32_t i = 0; i < b->owner_count; i++)
+		owner_share(b, &b->owner[i], each, level);
 }
 
 /* In what part of the time each may be measured for so much. What is spared last is paid for first. */
@@ -279,9 +335,10 @@ static void log_spared(struct zn_budget *b, const struct zn_proc *p, const struc
 		p->tgid, (unsigned long long)(r->full / 10000000), (unsigned long long)(r->full / 100000 % 100), text);
 }
 
-static void row_decide(struct zn_budget *b, uint32_t row, const struct zn_proc *p, uint64_t allowed, uint64_t now_ns)
+static void row_decide(struct zn_budget *b, uint32_t row, const struct zn_proc *p, uint64_t now_ns)
 {
 	struct zn_budget_row *r = &b->row[row];
+	uint64_t allowed = r->allowed;
 	struct zn_spent *s = spent_of(b, row);
 	bool was_whole = is_whole(s);
 	uint32_t target[ZN_SPARE_COUNT];
@@ -302,7 +359,7 @@ static void row_decide(struct zn_budget *b, uint32_t row, const struct zn_proc *
 
 void zn_budget_tick(struct zn_budget *b, uint64_t now_ns)
 {
-	uint64_t elapsed_ns = now_ns - b->look_ns, allowed;
+	uint64_t elapsed_ns = now_ns - b->look_ns;
 
 	if (!b->ppm || (b->look_ns && elapsed_ns < ZN_NS_PER_S * 9 / 10))
 		return;
@@ -315,33 +372,54 @@ void zn_budget_tick(struct zn_budget *b, uint64_t now_ns)
 		else if (p)
 			costs_read(b, row, p, elapsed_ns);
 	}
-	allowed = allowance_of_all(b);
+	allowances_find(b);
 	for (uint32_t i = 0; b->look_ns && i < b->agg->row_count; i++) {
 		const struct zn_proc *p = zn_arena_proc(b->agg->arena, b->agg->row[i]);
 
 		if (p && b->row[b->agg->row[i]].id == p->id)
-			row_decide(b, b->agg->row[i], p, allowed, now_ns);
+			row_decide(b, b->agg->row[i], p, now_ns);
 	}
 	b->look_ns = now_ns;
 }
 
 /* ---- What is spared until the next slot. ---- */
 
-static uint32_t row_slot(struct zn_budget_row *r, struct zn_spent *s, struct zn_proc *p, uint64_t elapsed_ns)
+/* xorshift64 */
+static uint32_t next_random(struct zn_budget *b)
+{
+	b->random ^= b->random << 13;
+	b->random ^= b->random >> 7;
+	b->random ^= b->random << 17;
+	return (uint32_t)(b->random >> 32);
+}
+
+/* Whether a part is spared in the next slot. In the long run it is measured in its part of the time, and the gap
+ * between two slots is at most twice the mean. Which slots it is depends on chance: else a program whose steps take a
+ * multiple of a slot would show the same piece of its step again and again. */
+static bool is_slot_spared(struct zn_budget *b, int32_t *carry, uint32_t duty)
+{
+	if (duty == ZN_DUTY_ONE) {
+		*carry = 0;
+		return false;
+	}
+	*carry += (int32_t)duty;
+	if (*carry < ZN_DUTY_ONE / 2 + (int32_t)(next_random(b) % ZN_DUTY_ONE))
+		return true;
+	*carry -= ZN_DUTY_ONE;
+	return false;
+}
+
+static uint32_t row_slot(
+	struct zn_budget *b, struct zn_budget_row *r, struct zn_spent *s, struct zn_proc *p, uint64_t elapsed_ns)
 {
 	uint32_t was = p->calls, spared = 0, all = 0;
 
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
-		uint32_t duty = zn_spare_duty(s, i);
-
 		all |= ZN_SPARES(i);
 		if (was & ZN_SPARES(i))
 			s->unseen_ns[i] += elapsed_ns;
-		r->carry[i] += duty;
-		if (r->carry[i] < ZN_DUTY_ONE)
+		if (is_slot_spared(b, &r->carry[i], zn_spare_duty(s, i)))
 			spared |= ZN_SPARES(i);
-		else
-			r->carry[i] = duty == ZN_DUTY_ONE ? 0 : r->carry[i] - ZN_DUTY_ONE;
 	}
 	if (spared & ~was)
 		__atomic_fetch_or(&p->calls, spared, __ATOMIC_RELAXED);
@@ -363,7 +441,7 @@ void zn_budget_slot(struct zn_budget *b, uint64_t now_ns)
 		struct zn_spent *s = spent_of(b, row);
 
 		if (p && b->row[row].id == p->id && s->id == p->id)
-			spared |= row_slot(&b->row[row], s, p, elapsed_ns);
+			spared |= row_slot(b, &b->row[row], s, p, elapsed_ns);
 	}
 	__atomic_store_n(&b->agg->arena->shared->spared, spared, __ATOMIC_RELAXED);
 	b->slot_ns = now_ns;

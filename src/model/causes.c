@@ -235,9 +235,10 @@ static void lose_to_cpu(struct tick *t)
 	lose_to_host(t, ns - launch_ns);
 }
 
+/* Of time that was spared nobody knows. */
 static bool does_nothing(const struct tick *t)
 {
-	uint64_t busy_ns = 0;
+	uint64_t busy_ns = t->c->agg->info[t->row].unseen_tick_ns;
 
 	for (enum zn_stall s = 0; s < ZN_STALL_OTHER; s++)
 		busy_ns += t->stall_ns[s];

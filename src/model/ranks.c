@@ -51,14 +51,16 @@ static bool waits_in_call(const struct zn_ranks *k, uint32_t row)
 	return spent_ns(k, row, ZN_STALL_GPU) + spent_ns(k, row, ZN_STALL_DIST) >= k->interval_ns / 2;
 }
 
-/* It waits in such a call, or all its threads slept, and none launched anything. */
+/* It waits in such a call, or all its threads slept, and none launched anything. In time that was spared they may not
+ * have slept. */
 static bool process_waits(const struct zn_ranks *k, uint32_t row, uint32_t id)
 {
 	uint64_t busy_ns;
 
 	if (!process_of(k, row, id) || works_on_gpu(k, row, id))
 		return false;
-	busy_ns = spent_ns(k, row, ZN_STALL_CPU) + spent_ns(k, row, ZN_STALL_RUNQUEUE) + spent_ns(k, row, ZN_STALL_IO);
+	busy_ns = spent_ns(k, row, ZN_STALL_CPU) + spent_ns(k, row, ZN_STALL_RUNQUEUE) + spent_ns(k, row, ZN_STALL_IO) +
+		k->agg->info[row].unseen_tick_ns;
 	return waits_in_call(k, row) || busy_ns < k->interval_ns / 2;
 }
 

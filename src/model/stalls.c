@@ -9,6 +9,7 @@
 #define SHARE_ONE 1000000000u
 #define MS        6 /* decimals from nanoseconds */
 #define NS        9
+#define SEEN_PART 4 /* one in so many of a tick has to be seen, or nothing is said of the rest */
 
 static uint64_t sum_of(const uint64_t *ns, size_t count)
 {
@@ -48,19 +49,42 @@ static bool cause_known(const struct zn_agg *a, enum zn_stall s, bool loader)
 	return s != ZN_STALL_DIST || zn_agg_measures(a, ZN_FAM_DIST_SYNC);
 }
 
-bool zn_stalls_shares(const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to)
+/* What is known of a process that is spared too: waits in hooked calls. Waits for other ranks are that with NCCL; over
+ * sockets the scheduler alone knows them. */
+static bool is_exact(const struct zn_proc *p, enum zn_stall s)
+{
+	return s == ZN_STALL_GPU || (s == ZN_STALL_DIST && p && p->comms);
+}
+
+/* Over the last tick, ns: what was seen of a part of it stands for all of it. Returns the sum; 0: too little was seen,
+ * or there is none. */
+static uint64_t ticks_of(const struct zn_agg *a, uint32_t row, uint64_t to[ZN_STALL_COUNT])
 {
 	const struct zn_info *info = &a->info[row];
-	uint64_t all = sum_of(info->stall_tick_ns, ZN_STALL_COUNT);
+	const struct zn_proc *p = zn_arena_proc(a->arena, row);
+	uint64_t seen_ns = a->interval_ns > info->unseen_tick_ns ? a->interval_ns - info->unseen_tick_ns : 0;
+
+	memcpy(to, info->stall_tick_ns, sizeof(info->stall_tick_ns));
+	if (info->unseen_tick_ns && (!seen_ns || seen_ns < a->interval_ns / SEEN_PART))
+		return 0;
+	for (enum zn_stall s = 0; info->unseen_tick_ns && s < ZN_STALL_COUNT; s++)
+		if (!is_exact(p, s))
+			to[s] = (uint64_t)((__uint128_t)to[s] * a->interval_ns / seen_ns);
+	return sum_of(to, ZN_STALL_COUNT);
+}
+
+bool zn_stalls_shares(const struct zn_agg *a, uint32_t row, struct zn_stall_ratios *to)
+{
+	uint64_t ns[ZN_STALL_COUNT], all = ticks_of(a, row, ns);
 	bool loader = zn_stalls_loader(a, row);
 
 	*to = (struct zn_stall_ratios){0};
+	memcpy(to->seconds_ns, a->info[row].stall_ns, sizeof(to->seconds_ns));
 	if (!all || !zn_agg_measures(a, ZN_FAM_SCHED))
 		return false;
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++) {
 		to->known[s] = cause_known(a, s, loader);
-		to->share[s] = share_of(info->stall_tick_ns[s], all);
-		to->seconds_ns[s] = info->stall_ns[s];
+		to->share[s] = (uint32_t)share_of(ns[s], all);
 	}
 	return true;
 }
@@ -272,11 +296,12 @@ static void late_by_issue(const struct zn_ranks *k, uint32_t tgid, struct zn_sta
 	}
 }
 
+/* ZN_UNKNOWN: it has no time, or too little was seen. */
 static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 {
-	const uint64_t *ns = a->info[row].stall_tick_ns;
+	uint64_t ns[ZN_STALL_COUNT], all = ticks_of(a, row, ns);
 
-	return share_of(ns[ZN_STALL_DIST], sum_of(ns, ZN_STALL_COUNT));
+	return all ? share_of(ns[ZN_STALL_DIST], all) : ZN_UNKNOWN;
 }
 
 /* Ranks that talk over sockets: of those of the same job that wait for one another, the rank that waits least, if
@@ -284,13 +309,13 @@ static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls_summary *f)
 {
 	const struct zn_proc *own = zn_arena_proc(a->arena, row);
-	uint64_t least = dist_share(a, row) / 2;
+	uint64_t own_share = dist_share(a, row), least = own_share == ZN_UNKNOWN ? 0 : own_share / 2;
 
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = a->row[r] == row ? NULL : zn_arena_proc(a->arena, a->row[r]);
 
 		if (!p || p->job.serial != own->job.serial || !has_calls(a, p, ZN_H_DIST_SYNC) ||
-			!sum_of(a->info[a->row[r]].stall_tick_ns, ZN_STALL_COUNT) || dist_share(a, a->row[r]) >= least)
+			dist_share(a, a->row[r]) >= least)
 			continue;
 		least = dist_share(a, a->row[r]);
 		f->late_pid = p->tgid;

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a process costs more than its budget is spared and marked; what is promised to be exact stays so, and
 neighbours keep all of theirs. The budget is so small that these storms are beyond it on any machine."""
+import os
+import signal
+
 from harness import CUDA, Actor, Daemon, check, equal, main, test, wait_until
 
 SOME = 101
@@ -97,8 +100,15 @@ def a_budget_spares_what_costs_too_much_and_marks_it():
     made = storm.do("ping(5003); answer = switches() - before")
     shown = count(daemon, storm, "zernel_context_switches_total") - shown
     check(abs(made - shown) <= 100, f"{shown} switches are shown of {made}")
-    # and back, once there is room
+    # and back, once there is room; meanwhile it hangs in a wait that began while it was spared
+    storm.tell("import signal; signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+               "cuda.fake_cuda_set(b'sync_sleep_us', ctypes.c_long(600000000)); cuda.cuStreamSynchronize(None)")
     wait_until(lambda: ratio(daemon, storm, "vfs") == 1 and ratio(daemon, storm, "sched") == 1, "all is measured again", 60)
+    daemon.ticked(2)
+    stalls = daemon.process_json(storm.pid)["stalls"]
+    check(stalls and stalls["gpu"] > 0.99, f"the wait that it hangs in: {stalls}")
+    os.kill(storm.pid, signal.SIGUSR1)
+    storm.answer("its wait")
     before = count_reads(daemon, storm)
     storm.do(f"reads({SOME})")
     equal(count_reads(daemon, storm) - before, SOME, "reads after the storm")

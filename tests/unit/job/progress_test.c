@@ -166,6 +166,26 @@ T(who_computes_has_more_time)
 	CHECK_EQ(limit, 60 * S);
 }
 
+/* In time that was spared it may have computed: that it was not seen to says nothing. */
+T(who_is_spared_has_the_time_of_who_computes)
+{
+	struct zn_spent *spent;
+
+	start();
+	spent = &memory.arena.shared->spent[process - memory.arena.procs];
+	spent->id = process->id;
+	for (int i = 0; i < 90; i++) {
+		spent->unseen_ns[ZN_SPARE_SWITCHES] += S * 63 / 64;
+		pass(1, IDLE);
+	}
+	CHECK(known());
+	CHECK_EQ(age, 90 * S);
+	CHECK_EQ(limit, 600 * S);
+	pass(95, IDLE); /* all is seen again */
+	CHECK(known());
+	CHECK_EQ(limit, 60 * S);
+}
+
 T(a_job_that_does_not_run_has_none)
 {
 	struct zn_message m = {.verb = ZN_VERB_END, .value[ZN_KEY_ID] = "4711"};
@@ -188,6 +208,7 @@ int main(void)
 	RUN(files_of_workers_are_progress);
 	RUN(a_job_teaches_its_own_limit);
 	RUN(who_computes_has_more_time);
+	RUN(who_is_spared_has_the_time_of_who_computes);
 	RUN(a_job_that_does_not_run_has_none);
 	zn_jobs_close(&jobs);
 	zn_memory_close(&memory);

@@ -186,6 +186,44 @@ T(a_storm_takes_nothing_from_its_neighbours)
 	CHECK_EQ(l[1].p->count[ZN_C_IO_READ_CALLS], 30 * SLOTS * (l[1].reads / SLOTS));
 }
 
+/* Of so many slots, how many are measured: of even ones and of odd ones; and the longest gap. */
+static void slots(const struct zn_proc *p, uint32_t part, int count, int seen[2], int *gap)
+{
+	int last = 0;
+
+	seen[0] = seen[1] = *gap = 0;
+	memory.arena.shared->spent[row_of(p)].duty[ZN_SPARE_SWITCHES] = (uint16_t)part;
+	for (int i = 0; i < count; i++) {
+		clock_ns += ZN_NS_PER_S / SLOTS;
+		zn_budget_slot(&budget, clock_ns);
+		if (is_spared(p, ZN_SPARE_SWITCHES))
+			continue;
+		seen[i % 2]++;
+		*gap = i - last > *gap ? i - last : *gap;
+		last = i;
+	}
+}
+
+/* A program whose step takes two slots is seen in both halves of it. */
+T(slots_are_not_a_pattern)
+{
+	struct load l = {0};
+	int seen[2], gap;
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(2, &l, 1);
+	slots(l.p, ZN_DUTY_ONE / 2, 2000, seen, &gap);
+	CHECK(seen[0] > 400 && seen[0] < 600 && seen[1] > 400 && seen[1] < 600);
+	CHECK(seen[0] + seen[1] >= 999 && seen[0] + seen[1] <= 1001);
+	CHECK(gap > 1 && gap <= 4);
+	slots(l.p, ZN_BUDGET_LEAST, 64 * 1000, seen, &gap);
+	CHECK(seen[0] + seen[1] >= 999 && seen[0] + seen[1] <= 1001);
+	CHECK(gap > 64 && gap <= 128);
+	slots(l.p, ZN_DUTY_ONE, 100, seen, &gap);
+	CHECK_EQ(seen[0] + seen[1], 100);
+}
+
 /* More processes than processors: who needs less than the others leaves the rest to them. */
 T(the_nodes_budget_is_shared_by_process)
 {
@@ -204,6 +242,43 @@ T(the_nodes_budget_is_shared_by_process)
 	CHECK_EQ(duty(l[0].p, ZN_SPARE_SWITCHES), duty(l[2].p, ZN_SPARE_SWITCHES));
 	CHECK(spent(l[0].p));
 	CHECK(all <= 3 * PERCENT); /* 0.25 of each switch is left, which is more than there is for all of them */
+}
+
+/* Who has many processes takes nothing from who has one. */
+T(the_nodes_budget_is_shared_by_owner_first)
+{
+	struct load l[65] = {{0}};
+
+	start(10000, 4);
+	for (size_t i = 0; i < ZN_LEN(l); i++) {
+		l[i].p = zn_memory_claim(&memory, 100 + (uint32_t)i, "python3");
+		l[i].p->owner = i ? 1001 : 1002;
+		l[i].switch_ns = i ? 3 * PERCENT : PERCENT * 9 / 10;
+	}
+	seconds(30, l, ZN_LEN(l));
+	CHECK(!spent(l[0].p));
+	for (size_t i = 1; i < ZN_LEN(l); i++)
+		CHECK_EQ(duty(l[i].p, ZN_SPARE_SWITCHES), ZN_BUDGET_LEAST);
+}
+
+/* What one owner leaves is the others'; each shares his part among his own. */
+T(an_owners_processes_share_his_part)
+{
+	struct load l[] = {{.walk_ns = PERCENT}, {.walk_ns = PERCENT}, {.walk_ns = PERCENT}, {.walk_ns = PERCENT},
+		{.walk_ns = PERCENT / 10}, {.walk_ns = PERCENT / 2}};
+	static const uint32_t owner[] = {1001, 1001, 1001, 1001, 1001, 1002};
+
+	start(10000, 3);
+	for (size_t i = 0; i < ZN_LEN(l); i++) {
+		l[i].p = zn_memory_claim(&memory, 100 + (uint32_t)i, "python3");
+		l[i].p->owner = owner[i];
+	}
+	seconds(30, l, ZN_LEN(l));
+	CHECK(!spent(l[4].p) && !spent(l[5].p));
+	for (size_t i = 0; i < 4; i++) { /* 2.4 % are left for four */
+		CHECK_EQ(duty(l[i].p, ZN_SPARE_STACKS), duty(l[0].p, ZN_SPARE_STACKS));
+		CHECK(cost(l[i].p) > PERCENT / 2 && cost(l[i].p) <= PERCENT * 6 / 10);
+	}
 }
 
 /* System calls and hooked calls are not spared: what is has half of the budget then, for else it would be lost for
@@ -262,7 +337,10 @@ int main(void)
 	RUN(it_does_not_swing);
 	RUN(it_steps_up_once_there_is_room_and_says_what_it_has_not_seen);
 	RUN(a_storm_takes_nothing_from_its_neighbours);
+	RUN(slots_are_not_a_pattern);
 	RUN(the_nodes_budget_is_shared_by_process);
+	RUN(the_nodes_budget_is_shared_by_owner_first);
+	RUN(an_owners_processes_share_his_part);
 	RUN(what_cannot_be_spared_leaves_the_rest_its_half);
 	RUN(a_budget_of_none_spares_nothing);
 	RUN(the_next_process_of_a_row_begins_whole);

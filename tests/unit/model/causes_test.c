@@ -160,6 +160,29 @@ T(what_time_is_laid_to)
 	}
 }
 
+/* What nobody has seen is not laid to anything. */
+T(time_that_was_spared_is_not_idle)
+{
+	static const struct second idle = {
+		{0, 0, 0, 0, 0, 0, 100}, 0, 0, 0, 0, 0, 0, 0, ZN_CAUSE_IDLE, 1000, 0, 0, false};
+	struct zn_spent *spent;
+	uint64_t before;
+
+	start();
+	tick();
+	pass(&idle);
+	spent = &memory.arena.shared->spent[p - memory.arena.procs];
+	spent->id = p->id;
+	before = group()->lost_ns[ZN_CAUSE_IDLE];
+	for (int i = 0; i < 10; i++) {
+		spent->unseen_ns[ZN_SPARE_SWITCHES] += S / 2;
+		pass(&idle);
+	}
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_IDLE], before);
+	pass(&idle);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_IDLE], before + S);
+}
+
 /* Of what a job sends over TCP so much is sent again, second by second; and what its waits for other ranks are lost to
  * then. */
 static void send_second(uint64_t bytes, uint16_t again)
@@ -458,6 +481,7 @@ int main(void)
 {
 	proc_make();
 	RUN(what_time_is_laid_to);
+	RUN(time_that_was_spared_is_not_idle);
 	RUN(a_connection_that_loses_much_gets_little_through);
 	RUN(a_small_connection_holds_nobody_back);
 	RUN(sentences_have_their_numbers);

@@ -173,6 +173,25 @@ T(nobody_is_missing_where_all_have_issued)
 	CHECK(!zn_ranks_waited_for(&ranks, agg.row[0]));
 }
 
+/* A peer that was spared may have computed: only one that is inside of a call waits for anybody. */
+T(who_was_not_seen_does_not_wait)
+{
+	struct zn_spent *spent;
+	uint32_t waiters = 0;
+
+	start();
+	spent = &memory.arena.shared->spent[process[3] - memory.arena.procs];
+	spent->id = process[3]->id;
+	issue_but(2);
+	for (int i = 0; i < 5; i++) {
+		state[3] = i < 3 ? ZN_STALL_OTHER : ZN_STALL_GPU;
+		spent->unseen_ns[ZN_SPARE_SWITCHES] += S;
+		pass(1);
+		waiters = ranks.missing[0][2].waiters;
+		CHECK_EQ(waiters, i < 3 ? 1 | 2 : 1 | 2 | 8);
+	}
+}
+
 T(who_is_missing_and_for_how_long)
 {
 	const struct zn_missing *m = &ranks.missing[0][2];
@@ -733,6 +752,7 @@ int main(void)
 	if (!mkdtemp(proc))
 		return 1;
 	RUN(nobody_is_missing_where_all_have_issued);
+	RUN(who_was_not_seen_does_not_wait);
 	RUN(who_is_missing_and_for_how_long);
 	RUN(what_it_does_instead);
 	RUN(what_it_started_may_use_the_cpu);

@@ -180,6 +180,60 @@ T(shares_of_the_last_tick)
 	CHECK(!zn_stalls_shares(view.agg, agg.row[0], &s));
 }
 
+/* Of what the scheduler tells, a half was seen; of waits in hooked calls all. */
+T(shares_of_a_process_that_is_spared)
+{
+	struct zn_proc *p = start();
+	struct zn_spent *spent = &memory.arena.shared->spent[agg.row[0]];
+	struct zn_stall_ratios s;
+
+	agg.measured |= 1ULL << ZN_FAM_DIST_SYNC;
+	p->comms = 1;
+	spent->id = p->id;
+	spent->unseen_ns[ZN_SPARE_SWITCHES] = 500;
+	p->count[ZN_C_STALL_CPU] = 200;
+	p->count[ZN_C_STALL_IO] = 50;
+	p->count[ZN_C_STALL_GPU] = 400;
+	p->count[ZN_C_STALL_DIST] = 100;
+	tick(1000);
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
+	CHECK_EQ(s.share[ZN_STALL_CPU], 40 * PERCENT);
+	CHECK_EQ(s.share[ZN_STALL_IO], 10 * PERCENT);
+	CHECK_EQ(s.share[ZN_STALL_GPU], 40 * PERCENT);
+	CHECK_EQ(s.share[ZN_STALL_DIST], 10 * PERCENT);
+	CHECK_EQ(s.seconds_ns[ZN_STALL_CPU], 200);
+	p->comms = 0; /* its waits for others are sleeps on sockets: they were seen in a half of the time, too */
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
+	CHECK_EQ(s.share[ZN_STALL_DIST], 2000000000 / 11);
+}
+
+T(of_too_little_nothing_is_said)
+{
+	struct zn_proc *p = start();
+	struct zn_spent *spent = &memory.arena.shared->spent[agg.row[0]];
+	struct zn_stall_ratios s;
+
+	spent->id = p->id;
+	for (int i = 0; i < 3; i++) {
+		static const uint64_t unseen[] = {751, 1000, 1050}; /* a slot may end later than the tick */
+
+		spent->unseen_ns[ZN_SPARE_SWITCHES] += unseen[i];
+		p->count[ZN_C_STALL_GPU] += 900;
+		tick(1000);
+		CHECK(!zn_stalls_shares(view.agg, agg.row[0], &s));
+		CHECK_EQ(s.seconds_ns[ZN_STALL_GPU], 900 * (i + 1));
+	}
+	p->count[ZN_C_STALL_GPU] += 1000;
+	tick(1000);
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
+	CHECK_EQ(s.share[ZN_STALL_GPU], 100 * PERCENT);
+	spent->id++; /* it is of another process's time */
+	spent->unseen_ns[ZN_SPARE_SWITCHES] = 5000;
+	p->count[ZN_C_STALL_GPU] += 1000;
+	tick(1000);
+	CHECK(zn_stalls_shares(view.agg, agg.row[0], &s));
+}
+
 T(a_loader_that_is_not_known_has_no_share)
 {
 	struct zn_proc *p = start();
@@ -261,6 +315,8 @@ int main(void)
 	RUN(the_longest_sentence_fits);
 	RUN(who_waits_for_a_missing_rank);
 	RUN(shares_of_the_last_tick);
+	RUN(shares_of_a_process_that_is_spared);
+	RUN(of_too_little_nothing_is_said);
 	RUN(a_loader_that_is_not_known_has_no_share);
 	RUN(nothing_is_null_and_not_zero);
 	RUN(gloo_straggler_is_who_waits_least);

@@ -544,7 +544,7 @@ static const struct zn_metric table[] = {
 	{"zernel_serving_seconds_total", COUNTER, "service", zn_metrics_serving_seconds, NULL,
 		"Time with a request in flight, as of the last begin or end of one, or event."},
 	{"zernel_serving_stall_seconds_total", COUNTER, "service,cause", zn_metrics_serving_stalls, NULL,
-		"Time of the launching threads of a service's engines while a request was in flight, by what they did: causes as of zernel_stall_seconds_total."},
+		"Time of the launching threads of a service's engines while a request was in flight, by what they did: causes as of zernel_step_stall_ratio."},
 	{"zernel_serving_launches_total", COUNTER, "service", zn_metrics_serving_work, &work_launches,
 		"Launches of a service's engines while a request was in flight."},
 	{"zernel_serving_syscalls_total", COUNTER, "service", zn_metrics_serving_work, &work_syscalls,

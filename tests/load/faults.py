@@ -46,6 +46,7 @@ STARTING = [
     ("prlimit64", GO, "EPERM"),
     ("read", ANY, "EIO"),
     ("rt_sigprocmask", EXIT, "EINVAL"),
+    ("sched_getaffinity", GO, "EPERM"),
     ("seccomp", EXIT, "EINVAL ENOMEM"),
     ("setsockopt", ANY, "ENOMEM"),
     ("signalfd4", EXIT, "EMFILE ENOMEM"),

@@ -9,7 +9,6 @@ says so (test_timed), and is not believed while others keep the machine busy.
 """
 import contextlib
 import fcntl
-import functools
 import importlib
 import json
 import os
@@ -141,7 +140,6 @@ def copy_of(path, name):
 # ---- the text format
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
-SERIES = re.compile(rf"({NAME})(?:\{{(.*)\}})?")
 LINE = re.compile(rf"({NAME})(?:\{{(.*)\}})? ([^ ]+)")
 LABEL = re.compile(rf'({NAME})="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(?:,|$)')
 SUFFIXES = {"summary": ("", "_sum", "_count"), "histogram": ("_bucket", "_sum", "_count")}
@@ -158,18 +156,10 @@ def parse_labels(text):
     return frozenset(labels)
 
 
-@functools.lru_cache(maxsize=1 << 16)  # tests ask again and again
-def parse_series(text):
-    """Its name and its labels."""
-    m = SERIES.fullmatch(text)
-    assert m, f"series {text!r}"
-    return m.group(1), parse_labels(m.group(2) or "")
-
-
 def parse_metrics(text):
     """Prometheus text 0.0.4, strictly: {(name, labels): value}. Families lie together, each with HELP and TYPE."""
     assert text.endswith("\n"), "the last line is cut"
-    values, family, names, helped, seen = {}, None, (), None, set()
+    values, family, kind, helped, seen = {}, None, None, None, set()
     for line in text[:-1].split("\n"):
         if line.startswith("# HELP "):
             helped = line.split(" ", 3)[2]
@@ -178,13 +168,13 @@ def parse_metrics(text):
             family, kind = line.split(" ")[2:]
             assert family == helped and family not in seen, f"TYPE without its HELP, or twice: {line}"
             seen.add(family)
-            names = {family + suffix for suffix in SUFFIXES.get(kind, ("",))}
             continue
-        series, _, value = line.rpartition(" ")
-        key = parse_series(series)
-        assert key[0] in names, f"{key[0]} in family {family}"
-        assert key not in values, f"twice: {line}"
-        values[key] = float(value)
+        m = LINE.fullmatch(line)
+        assert m, f"line {line!r}"
+        name, labels, value = m.group(1), parse_labels(m.group(2) or ""), float(m.group(3))
+        assert name in [family + s for s in SUFFIXES.get(kind, ("",))], f"{name} in family {family}"
+        assert (name, labels) not in values, f"twice: {line}"
+        values[name, labels] = value
     return values
 
 

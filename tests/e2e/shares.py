@@ -173,6 +173,7 @@ def a_crowd_of_processes_leaves_others_rows():
         burst.go()
         equal(len(daemon.metrics().all(LAUNCHES, kind="kernel")), 480, "processes of a greedy user")
         equal(daemon.metrics().lost(), {"process": 623}, "what was lost")
+    daemon.ticked(1)  # which writes the line
     other = Burst(OTHER, 200, 3)
     other.go()
     equal(len(daemon.metrics().all(LAUNCHES, kind="kernel")), 680, "and of the next one")

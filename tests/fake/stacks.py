@@ -300,6 +300,7 @@ def again():
     short(3)
     sys.stdout.write(json.dumps(seen) + "\n")
     sys.stdout.flush()
+    time.sleep(1)  # its functions are asked for their names while it is there
     os.execv(sys.executable, [sys.executable, *sys.argv[:2], "short", *sys.argv[3:]])
 
 

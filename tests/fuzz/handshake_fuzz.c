@@ -9,6 +9,7 @@
 #include "json.c"
 #include "http.c"
 #include "ws.c"
+#include "cut.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -37,7 +38,7 @@ static struct zn_str find_line(struct zn_str head, const char *name, size_t *cou
 		if (line.len <= strlen(name) || line.at[strlen(name)] != ':' ||
 			strncasecmp(line.at, name, strlen(name)))
 			continue;
-		value = zn_str_trim(str_between(line.at + strlen(name) + 1, line.at + line.len - 1), " \t");
+		value = zn_str_trim(zn_str_between(line.at + strlen(name) + 1, line.at + line.len - 1), " \t");
 		++*count;
 	}
 	return value;

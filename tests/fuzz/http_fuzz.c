@@ -8,6 +8,7 @@
 
 #include "json.c"
 #include "http.c"
+#include "cut.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

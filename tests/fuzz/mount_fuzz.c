@@ -58,15 +58,15 @@ static void read_all(struct zn_mounts *m, const uint8_t *sizes, const uint8_t *l
 static void fuzz_fields(const uint8_t *data, size_t len)
 {
 	char *text = malloc(len + 1), point[ZN_MOUNT_BYTES];
-	struct line l;
+	struct zn_mount_line l;
 
 	memcpy(text, data, len);
 	text[len] = 0;
 	point_show(point, text);
 	check(!*text || !*point || strlen(point) < sizeof(point));
 	memcpy(text, data, len);
-	if (line_read(text, &l))
-		check(l.root[0] == '/' && l.point[0] == '/' && l.fstype[0]);
+	if (zn_mountinfo_read(text, &l))
+		check(l.root[0] == '/' && l.point[0] == '/' && l.type[0]);
 	free(text);
 }
 

@@ -5,6 +5,7 @@
  * UTF-8.
  */
 #define ZN_IN_probe /* what zernel.h keeps for that folder */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>

@@ -4,6 +4,7 @@
  * columns, its line one of at most 250 characters, likewise those of its mail, and all are cut nowhere but where they
  * are full.
  */
+#define ZN_IN_output /* what zernel.h keeps for the files of src/output */
 #include <stdlib.h>
 
 #include "src/output/report_cells.c"

@@ -53,7 +53,7 @@ boot() {
 	# three times: from 6.12 on a breakpoint of the kernel's own patching, met after it was taken away; on 5.10 and 6.1, on
 	# a busy machine, a kernel that does not take interrupts any more. A guest from which nothing comes for any other
 	# reason has failed.
-	for _ in 1 2 3 4; do
+	for _ in 1 2 3 4 5 6 7 8; do
 		"$here/boot.sh" "$build/vm/$want/vmlinuz" "${parts[@]}" > "$console" || true
 		grep -E -A8 'Oops: int3|int3: 0000|BUG: soft lockup|takes no interrupts' "$console" >&2 || break
 	done

@@ -50,7 +50,7 @@ boot() {
 		"$here/modules.sh" "$build/vm/$want" "${parts[1]}" "${modules[@]}"
 	fi
 	# Two things were seen that nobody but the emulation is known for, and are shown; the boot is then done again, up to
-	# three times: from 6.12 on a breakpoint of the kernel's own patching, met after it was taken away; on 5.10 and 6.1, on
+	# seven times: from 6.12 on a breakpoint of the kernel's own patching, met after it was taken away; on 5.10 and 6.1, on
 	# a busy machine, a kernel that does not take interrupts any more. A guest from which nothing comes for any other
 	# reason has failed.
 	for _ in 1 2 3 4 5 6 7 8; do

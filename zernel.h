@@ -2562,11 +2562,13 @@ int zn_file_read(const char *path, char *to, size_t cap);
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
 /* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
 void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
-/* Makes the folder of a file, whose path is absolute, if it is missing; those above it must be there. */
-int zn_file_make_folder(const char *path);
 /* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
  * something else. */
 int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
+/* A Unix socket for messages, to which everybody may connect; its folder is made if it is missing, those above it must
+ * be there, and what a daemon left behind is taken away. Its descriptor, or -errno; -ENAMETOOLONG: the path is not
+ * absolute, or too long. */
+int zn_file_listen(const char *path, int backlog);
 /* The names in a directory, some 40 at one time, as the kernel gives them: opendir() allocates. The directory is open,
  * and stays the caller's; one below 0 has no names. Zero is valid, and begins at the place where the directory stands.
  *  */
@@ -3278,9 +3280,9 @@ struct zn_nvml_said {
 bool zn_nvml_read(struct zn_nvml_said *to, struct zn_str text, uint64_t now_ms);
 void zn_nvml_check(struct zn_nvml_said *said); /* makes one that comes from shared memory fit to be read */
 
-/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_leaf_ zn_io_label zn_doing_ zn_cause_
- * zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label values.
- * ---- */
+/* ---- model/labels.c (zn_family_ zn_method_ zn_operation_ zn_stall_ zn_spare_label zn_leaf_ zn_io_label zn_doing_
+ * zn_cause_ zn_request_route zn_request_code zn_request_protocol zn_server_role zn_outbound_label zn_sent_label): label
+ * values. ---- */
 
 /* A way to hook the kernel. */
 enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
@@ -4067,11 +4069,13 @@ void zn_budget_slot(
 	struct zn_budget *b, uint64_t now_ns); /* twenty times a second: what is measured until the next time */
 /* What all but hooked calls cost a process now, ns a second. */
 uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id);
-const char *zn_spare_label(enum zn_spare part);
+const char *zn_spare_label(enum zn_spare part); /* of labels.c */
 /* What is kept of a process; NULL: nothing of it is or was spared. */
 const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, uint32_t id);
 /* In what part of the time it is measured now, of ZN_DUTY_ONE. */
 uint32_t zn_spare_duty(const struct zn_spent *s, enum zn_spare part);
+uint32_t zn_spare_now(const struct zn_spent *s, enum zn_spare part); /* the same, in thousandths */
+bool zn_spare_told(const struct zn_spent *s, enum zn_spare part);    /* it is or was spared */
 /* In what part of the time that it lived it was, in thousandths: below 1000 if any is missing. */
 uint32_t zn_spare_seen(const struct zn_spent *s, enum zn_spare part, uint64_t lived_ns);
 

@@ -2,8 +2,8 @@
 /*
  * Walks the stack of Python functions of the calling thread, from Python's own state in the process's memory, and adds
  * a call to what that stack did so far. It runs behind the return programs of libraries (stack.bpf.h), where threads
- * that launch fall asleep (sleep.bpf.h), and by a clock of each thread. It reads with
- * bpf_probe_read_user() alone, which never waits for a page; what cannot be read ends the walk, and is counted.
+ * that launch fall asleep (sleep.bpf.h), and by a clock of each CPU. It reads with bpf_probe_read_user() alone, which
+ * never waits for a page; what cannot be read ends the walk, and is counted.
  *
  * Where things lie differs by version and is in the row of `pythons`, as byte offsets that are masked here: one path
  * for all. What is both counted and used as an index lies in memory of a map, or the verifier would follow each of its

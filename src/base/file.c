@@ -118,7 +118,8 @@ void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), v
 		;
 }
 
-int zn_file_make_folder(const char *path)
+/* The folder of a file, if it is missing; those above it must be there. */
+static int make_folder(const char *path)
 {
 	char folder[ZN_TEXT_MAX];
 	int len = (int)(strrchr(path, '/') - path);
@@ -144,6 +145,37 @@ int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type)
 	if (err == ENOENT)
 		return 0;
 	return err != ECONNREFUSED ? -EADDRINUSE : unlink(at->sun_path) ? -errno : 0;
+}
+
+/* The mode comes from the umask: by its name it could be changed only after somebody may have put another file there. */
+static int bind_for_all(const struct sockaddr_un *at, int backlog)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
+	mode_t before;
+
+	if (fd < 0)
+		return -errno;
+	before = umask(0111);
+	err = bind(fd, (const struct sockaddr *)at, sizeof(*at)) || listen(fd, backlog) ? -errno : 0;
+	umask(before);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+int zn_file_listen(const char *path, int backlog)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int err;
+
+	if (*path != '/' || strlen(path) >= sizeof(at.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(at.sun_path, path);
+	err = make_folder(path);
+	if (!err)
+		err = zn_file_clear_socket(&at, sizeof(at), SOCK_SEQPACKET);
+	return err ? err : bind_for_all(&at, backlog);
 }
 
 uint64_t zn_file_mtime_ns(const struct stat *st)

@@ -16,13 +16,7 @@
 static bool next_word(struct zn_str *line, struct zn_str *word)
 {
 	*line = zn_str_trim(*line, " ");
-	if (!line->len)
-		return false;
-	if (!zn_str_cut(line, ' ', word)) {
-		*word = *line;
-		line->len = 0;
-	}
-	return true;
+	return line->len && zn_str_split(line, " ", word);
 }
 
 static bool next_number(struct zn_str *line, uint64_t *to)

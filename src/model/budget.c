@@ -28,20 +28,19 @@
 #define FILE_LEFT                                                                                                      \
 	2 /* of what a read costs, one in so many is left where it is spared: the kernel's way to the programs */
 
-const char *zn_spare_label(enum zn_spare part)
-{
-	static const char *const label[] = {
-#define X(e, label) label,
-		ZN_SPARE_PARTS(X)
-#undef X
-	};
-
-	return label[part];
-}
-
 uint32_t zn_spare_duty(const struct zn_spent *s, enum zn_spare part)
 {
 	return s->duty[part] ? s->duty[part] : ZN_DUTY_ONE;
+}
+
+uint32_t zn_spare_now(const struct zn_spent *s, enum zn_spare part)
+{
+	return zn_spare_duty(s, part) * 1000 / ZN_DUTY_ONE;
+}
+
+bool zn_spare_told(const struct zn_spent *s, enum zn_spare part)
+{
+	return s->unseen_ns[part] || zn_spare_duty(s, part) < ZN_DUTY_ONE;
 }
 
 uint32_t zn_spare_seen(const struct zn_spent *s, enum zn_spare part, uint64_t lived_ns)
@@ -68,7 +67,7 @@ const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, ui
 	if (s->id != id)
 		return NULL;
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
-		if (s->unseen_ns[i] || zn_spare_duty(s, i) < ZN_DUTY_ONE)
+		if (zn_spare_told(s, i))
 			return s;
 	return NULL;
 }

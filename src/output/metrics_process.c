@@ -591,11 +591,11 @@ void zn_metrics_process_sampled(struct zn_walk *w)
 		const struct zn_spent *s = zn_spare_spent(agg->arena, agg->row[r], p->id);
 
 		for (enum zn_spare i = 0; s && i < ZN_SPARE_COUNT; i++) {
-			if (!s->unseen_ns[i] && zn_spare_duty(s, i) == ZN_DUTY_ONE)
+			if (!zn_spare_told(s, i))
 				continue;
 			process_series(w, p);
 			zn_walk_label(w, "family", zn_spare_label(i));
-			zn_walk_scaled(w, (uint64_t)zn_spare_duty(s, i) * 1000 / ZN_DUTY_ONE, 3);
+			zn_walk_scaled(w, zn_spare_now(s, i), 3);
 		}
 	}
 }

@@ -122,20 +122,27 @@ static struct zn_str next_largest(struct zn_str list, double *limit)
 	return found;
 }
 
-/* What its processes lost most of their time to, those below a second left out. */
-static void lost_to(struct zn_out *o, struct zn_str r)
+/* The members of an object that are spans of time, longest first, as many as fit behind what they are; those below a
+ * least one are left out. */
+static void put_spans(struct zn_out *o, struct zn_str list, const char *what, double least)
 {
-	struct zn_str list = zn_path_find(r, "lost_to"), key;
 	char text[COLUMNS] = "", cell[ZN_UNITS_CELL], time[ZN_UNITS_CELL];
 	double seconds = ZN_SHEET_SPAN_MAX;
+	struct zn_str key;
 
-	while ((key = next_largest(list, &seconds)).len && seconds >= 1) {
+	while ((key = next_largest(list, &seconds)).len && seconds >= least) {
 		snprintf(cell, sizeof(cell), "%.*s %.16s", key.len < 20 ? (int)key.len : 20, key.at,
 			zn_sheet_span_of(time, seconds));
-		add_to_list(text, COLUMNS - 20, cell);
+		add_to_list(text, COLUMNS - 1 - strlen(what), cell);
 	}
 	if (*text)
-		put_line(o, "Lost to            %s", text);
+		put_line(o, "%s%s", what, text);
+}
+
+/* What its processes lost most of their time to. */
+static void lost_to(struct zn_out *o, struct zn_str r)
+{
+	put_spans(o, zn_path_find(r, "lost_to"), "Lost to            ", 1);
 }
 
 /* What a user asks first, in the words of seff, and then why. A report of an older version has none of it. */
@@ -231,20 +238,9 @@ static void thread_time(struct zn_out *o, struct zn_str r)
 		put_line(o, "Its threads  %s", text);
 }
 
-/* The phases of its start, longest first, those below a tenth of a second left out. */
 static void put_startup(struct zn_out *o, struct zn_str r)
 {
-	struct zn_str list = zn_path_find(r, "startup"), key;
-	char text[COLUMNS] = "", cell[ZN_UNITS_CELL], time[ZN_UNITS_CELL];
-	double seconds = ZN_SHEET_SPAN_MAX;
-
-	while ((key = next_largest(list, &seconds)).len && seconds >= 0.1) {
-		snprintf(cell, sizeof(cell), "%.*s %.16s", key.len < 20 ? (int)key.len : 20, key.at,
-			zn_sheet_span_of(time, seconds));
-		add_to_list(text, COLUMNS - 14, cell);
-	}
-	if (*text)
-		put_line(o, "Start-up     %s", text);
+	put_spans(o, zn_path_find(r, "startup"), "Start-up     ", 0.1);
 }
 
 static void put_cuda(struct zn_out *o, struct zn_str r)

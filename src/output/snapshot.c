@@ -313,10 +313,10 @@ static void proc_sampled(struct zn_json *j, const struct zn_state *state, uint32
 		return;
 	zn_json_key_open(j, "sampled", '{');
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
-		if (!s->unseen_ns[i] && zn_spare_duty(s, i) == ZN_DUTY_ONE)
+		if (!zn_spare_told(s, i))
 			continue;
 		zn_json_key_open(j, zn_spare_label(i), '{');
-		zn_json_key_scaled(j, "now", (uint64_t)zn_spare_duty(s, i) * 1000 / ZN_DUTY_ONE, 3);
+		zn_json_key_scaled(j, "now", zn_spare_now(s, i), 3);
 		zn_json_key_scaled(j, "seen", zn_spare_seen(s, i, now_ns > p->first_ns ? now_ns - p->first_ns : 0), 3);
 		zn_json_close(j, '}');
 	}

@@ -365,7 +365,7 @@ void zn_object_load_families(struct zn_probe *p, uint64_t families)
 }
 
 /* Programs find the walker of their kind in a table, for the kernel lets no other one follow them. The clock's is
- * attached to each thread by itself (clock.c). */
+ * attached to each CPU by itself (clock.c). */
 static const struct {
 	const char *program;
 	enum zn_map table; /* ZN_MAP_COUNT: none */

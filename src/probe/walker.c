@@ -368,8 +368,8 @@ static void frame_add(struct zn_walker *w, struct process *p, uint32_t i, uint32
 	node_add(w, p, function, f.line, node);
 }
 
-/* Whether a stack's memory is still that of the process, or of a worker of it. It is asked before and
- * after the memory is read. */
+/* Whether a stack's memory is still that of the process, or of a worker of it. It is asked before and after
+ * the memory is read. */
 static bool memory_is_of(const struct zn_walker *w, const struct process *p, uint32_t row, uint32_t pid)
 {
 	struct zn_loader_worker worker;

@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define BACKLOG           1024
@@ -307,31 +306,6 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns)
 
 /* ---- Listening. ---- */
 
-static int open_socket(void)
-{
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	return fd < 0 ? -errno : fd;
-}
-
-/* The mode comes from the umask: by its name it could be changed only after somebody may have put another file
- * there. */
-static int listen_on(const struct sockaddr_un *at)
-{
-	int fd = open_socket(), err;
-	mode_t before;
-
-	if (fd < 0)
-		return fd;
-	before = umask(0111);
-	err = bind(fd, (const struct sockaddr *)at, sizeof(*at)) || listen(fd, BACKLOG) ? -errno : 0;
-	umask(before);
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
-}
-
 static const char *hint_of(int err)
 {
 	switch (err) {
@@ -345,17 +319,10 @@ static const char *hint_of(int err)
 
 static int open_listener(struct zn_control *c, const char *path, char why[ZN_TEXT_MAX])
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int err = *path == '/' && strlen(path) < sizeof(at.sun_path) ? zn_file_make_folder(path) : -ENAMETOOLONG;
+	int err;
 
-	if (!err) {
-		strcpy(at.sun_path, path);
-		err = zn_file_clear_socket(&at, sizeof(struct sockaddr_un), SOCK_SEQPACKET);
-	}
-	if (!err) {
-		c->io = (struct zn_io){listen_on(&at), listener_ready};
-		err = c->io.fd < 0 ? c->io.fd : zn_loop_add(c->loop, &c->io, EPOLLIN);
-	}
+	c->io = (struct zn_io){zn_file_listen(path, BACKLOG), listener_ready};
+	err = c->io.fd < 0 ? c->io.fd : zn_loop_add(c->loop, &c->io, EPOLLIN);
 	if (!err)
 		err = zn_timer_open(&c->pause, 0);
 	if (!err)

@@ -24,42 +24,12 @@
 
 static char text[ZN_NVML_BYTES];
 
-/* The mode comes from the umask, as of the control socket. */
-static int listen_at(const char *path)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int err, fd;
-	mode_t before;
-
-	strcpy(at.sun_path, path);
-	err = zn_file_clear_socket(&at, sizeof(at), SOCK_SEQPACKET);
-	if (err)
-		return err;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	before = umask(0111);
-	err = bind(fd, (const struct sockaddr *)&at, sizeof(at)) || listen(fd, BACKLOG) ? -errno : 0;
-	umask(before);
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
-}
-
 int zn_companion_open(struct zn_companion *c, const char *path, const char *owner)
 {
-	int err;
-
 	*c = (struct zn_companion){.listener = -1, .fd = -1, .owner = owner};
-	if (!path[0])
-		return 0;
-	if (path[0] != '/' || strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-		return -ENAMETOOLONG;
-	err = zn_file_make_folder(path);
-	if (!err)
-		c->listener = listen_at(path);
-	return err ? err : c->listener < 0 ? c->listener : 0;
+	if (path[0])
+		c->listener = zn_file_listen(path, BACKLOG);
+	return path[0] && c->listener < 0 ? c->listener : 0;
 }
 
 static void hang_up(struct zn_companion *c)

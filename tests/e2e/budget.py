@@ -4,7 +4,8 @@ neighbours keep all of theirs. The budget is so small that these storms are beyo
 import os
 import signal
 
-from harness import CUDA, Actor, Daemon, check, equal, main, test, wait_until
+from harness import Daemon, check, equal, main, test, wait_until
+from signals import tracked
 
 SOME = 101
 STORMS = """
@@ -30,15 +31,8 @@ def ping(count):
 """
 
 
-def tracked(daemon):
-    actor = Actor(("cuda", CUDA))
-    daemon.attached(CUDA)
-    actor.do("ready(cuda); launch(cuda, 1)")
-
-    def begun():
-        actor.do("os.getppid()")
-        return daemon.metrics().one("zernel_syscalls_total", pid=str(actor.pid))
-    wait_until(begun, "system calls are counted")
+def storming(daemon):
+    actor = tracked(daemon)
     actor.do(STORMS)
     return actor
 
@@ -73,7 +67,7 @@ def grown(daemon, actor, code, name, **labels):
 @test
 def a_budget_spares_what_costs_too_much_and_marks_it():
     daemon = Daemon("--overhead-budget", "0.05%")
-    storm, quiet = tracked(daemon), tracked(daemon)
+    storm, quiet = storming(daemon), storming(daemon)
     storm_until(daemon, storm, "vfs", "reads(50000)")
     storm_until(daemon, storm, "sched", "reads(20000); ping(10000)")
     seen = grown(daemon, storm, "reads(20000)", "zernel_syscalls_total")
@@ -120,7 +114,7 @@ def a_budget_spares_what_costs_too_much_and_marks_it():
 @test
 def without_a_budget_all_is_measured():
     daemon = Daemon("--overhead-budget", "0%")
-    actor = tracked(daemon)
+    actor = storming(daemon)
     before = count_reads(daemon, actor)
     for _ in range(4):
         actor.do("reads(50021)")

@@ -75,6 +75,16 @@ static int answer(const char *function, device d)
 	if (result_)                                                                                                   \
 		return result_;
 
+/* A function that answers with one number. */
+#define NUMBER(short_name, type, value)                                                                                \
+	EXPORT int nvmlDeviceGet##short_name(device d, type *to);                                                      \
+	int nvmlDeviceGet##short_name(device d, type *to)                                                              \
+	{                                                                                                              \
+		BEGIN(#short_name, d)                                                                                  \
+		*to = value;                                                                                           \
+		return 0;                                                                                              \
+	}
+
 EXPORT int nvmlSystemGetDriverVersion(char *to, unsigned len);
 int nvmlSystemGetDriverVersion(char *to, unsigned len)
 {
@@ -191,29 +201,9 @@ int nvmlDeviceGetMemoryInfo(device d, unsigned long long to[3])
 	return 0;
 }
 
-EXPORT int nvmlDeviceGetPowerUsage(device d, unsigned *to);
-int nvmlDeviceGetPowerUsage(device d, unsigned *to)
-{
-	BEGIN("PowerUsage", d)
-	*to = 413207;
-	return 0;
-}
-
-EXPORT int nvmlDeviceGetEnforcedPowerLimit(device d, unsigned *to);
-int nvmlDeviceGetEnforcedPowerLimit(device d, unsigned *to)
-{
-	BEGIN("EnforcedPowerLimit", d)
-	*to = 700000;
-	return 0;
-}
-
-EXPORT int nvmlDeviceGetTotalEnergyConsumption(device d, unsigned long long *to);
-int nvmlDeviceGetTotalEnergyConsumption(device d, unsigned long long *to)
-{
-	BEGIN("TotalEnergyConsumption", d)
-	*to = 52100000000ULL;
-	return 0;
-}
+NUMBER(PowerUsage, unsigned, 413207)
+NUMBER(EnforcedPowerLimit, unsigned, 700000)
+NUMBER(TotalEnergyConsumption, unsigned long long, 52100000000ULL)
 
 EXPORT int nvmlDeviceGetTemperature(device d, unsigned sensor, unsigned *to);
 int nvmlDeviceGetTemperature(device d, unsigned sensor, unsigned *to)
@@ -249,13 +239,7 @@ int nvmlDeviceGetTotalEccErrors(device d, unsigned kind, unsigned since, unsigne
 	return 0;
 }
 
-EXPORT int nvmlDeviceGetPcieReplayCounter(device d, unsigned *to);
-int nvmlDeviceGetPcieReplayCounter(device d, unsigned *to)
-{
-	BEGIN("PcieReplayCounter", d)
-	*to = 5;
-	return 0;
-}
+NUMBER(PcieReplayCounter, unsigned, 5)
 
 EXPORT int nvmlDeviceGetPcieThroughput(device d, unsigned which, unsigned *to);
 int nvmlDeviceGetPcieThroughput(device d, unsigned which, unsigned *to)
@@ -344,21 +328,8 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device d, unsigned i, device *to)
 	return 0;
 }
 
-EXPORT int nvmlDeviceGetGpuInstanceId(device d, unsigned *to);
-int nvmlDeviceGetGpuInstanceId(device d, unsigned *to)
-{
-	BEGIN("GpuInstanceId", d)
-	*to = d->instance + 6;
-	return 0;
-}
-
-EXPORT int nvmlDeviceGetComputeInstanceId(device d, unsigned *to);
-int nvmlDeviceGetComputeInstanceId(device d, unsigned *to)
-{
-	BEGIN("ComputeInstanceId", d)
-	*to = 0;
-	return 0;
-}
+NUMBER(GpuInstanceId, unsigned, d->instance + 6)
+NUMBER(ComputeInstanceId, unsigned, 0)
 
 /* The process that "process" names has memory on each GPU; with "long" each entry has 8 bytes more, as with 530.41. */
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *n, unsigned char *to);

@@ -9,7 +9,6 @@
 #include "json.c"
 #include "http.c"
 #include "ws.c"
-#include "cut.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -34,7 +33,7 @@ static struct zn_str find_line(struct zn_str head, const char *name, size_t *cou
 
 	*count = 0;
 	while (head.len) {
-		line = cut_before(&head, '\n');
+		zn_str_split(&head, "\n", &line);
 		if (line.len <= strlen(name) || line.at[strlen(name)] != ':' ||
 			strncasecmp(line.at, name, strlen(name)))
 			continue;

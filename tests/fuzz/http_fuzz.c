@@ -8,7 +8,6 @@
 
 #include "json.c"
 #include "http.c"
-#include "cut.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -146,7 +145,7 @@ static bool has_dots(struct zn_str path)
 	struct zn_str part;
 
 	while (path.len) {
-		part = cut_before(&path, '/');
+		zn_str_split(&path, "/", &part);
 		if (zn_str_is(part, ".") || zn_str_is(part, ".."))
 			return true;
 	}

@@ -3,7 +3,7 @@
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
 # make bench      measures and writes docs/BENCHMARKS.md; PARTS='call memory' measures those alone, and writes nothing
-# make soak       30 minutes of coming and going, and writes docs/SOAK.md; SOAK_MINUTES=3 is shorter
+# make soak       a simulated day, 30 minutes of coming and going, and writes docs/SOAK.md; SOAK_MINUTES=3 is shorter
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
 # make install    DESTDIR and PREFIX are honoured             make clean
@@ -46,14 +46,18 @@ FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers stacks reques
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
 PLAIN    := sched # these also for kernels before 6.2, whose BPF has no casts to the kernel's types
 SRC      := $(sort $(wildcard *.c) $(wildcard src/*/*.c))
-OBJ      := $(patsubst %.c,$(B)/obj/%.o,$(SRC:src/%=%)) $(B)/page.o $(B)/bpf.o
+# what runs rarely lies together, beside the libraries that run at the start, so that it need not be in memory
+RARE     := $(filter src/cli/% src/sim/% src/base/options% src/probe/calibrate% src/probe/objects% \
+	src/daemon/announce% src/daemon/check% src/daemon/confine% src/daemon/diagnose%,$(SRC))
+ORDERED  := $(filter-out $(RARE),$(SRC)) $(RARE)
+OBJ      := $(patsubst %.c,$(B)/obj/%.o,$(ORDERED:src/%=%)) $(B)/page.o $(B)/bpf.o
 vpath %.c src
 
 all: $(B)/zerneld $(B)/zernel $(B)/zernel-gpu
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp bench soak fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp check-slow bench soak fuzz docs dist install clean setup format format-check tests
 
 $(B):
 	$(Q)mkdir -p $@
@@ -81,7 +85,8 @@ $(B)/obj/base/version.o: CFLAGS += -DZN_VERSION='"$(VERSION)"' -DZN_COMMIT='"$(C
 $(B)/obj/base/version.o: $(B)/version
 # what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
 SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/options_read base/token codec/http_client codec/dns \
-	model/xid job/message output/report output/report_text output/notify output/export
+	model/xid model/slowness model/failed model/rdma job/message output/report output/report_text output/notify output/export \
+	output/requests_json output/failed_json output/metrics_failed
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@
@@ -194,6 +199,13 @@ $(T)/burst: tests/fake/burst.c
 $(T)/forks: tests/fake/forks.c
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $< -o $@
+# without frame pointers, and without debug information
+$(T)/nest: tests/fake/nest.c
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -std=gnu11 -D_GNU_SOURCE $(WARN) -fomit-frame-pointer -fPIE -pie $< -o $@ -ldl -lpthread
+$(T)/libnest.so: tests/fake/nest.c
+	@mkdir -p $(T)
+	$(Q)$(CC) -O2 -std=gnu11 -D_GNU_SOURCE $(WARN) -fomit-frame-pointer -fPIC -shared -s $< -o $@ -ldl -lpthread
 $(T)/driver: $(wildcard tests/fake/driver*.c) tests/fake/driver.h tests/fake/api.h
 	@mkdir -p $(T)
 	$(Q)$(CC) -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -Itests/fake $(filter %.c,$^) -o $@ -ldl -lpthread -lm
@@ -227,7 +239,12 @@ $(T)/zerneld-alloc: $(OBJ) tests/alloc_wrap.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=memalign $^ -o $@ $(LIBS)
 
-tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/libnvidia-ml.so.1 $(T)/nvml-old/libnvidia-ml.so.1 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+# The daemon whose clock jumps to the next timer in place of sleeping.
+$(T)/zerneld-fast: $(OBJ) tests/soak/fast_clock.c
+	@mkdir -p $(T)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=clock_gettime,--wrap=timerfd_settime,--wrap=epoll_wait $^ -o $@ $(LIBS)
+
+tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/libnvidia-ml.so.1 $(T)/nvml-old/libnvidia-ml.so.1 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/nest $(T)/libnest.so $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
 
 setup:
 	@tests/setup.sh build
@@ -247,6 +264,12 @@ check-slurm:
 check-otlp: all
 	@/usr/bin/python3 tests/otlp/run.py
 
+# services that become slow, each for its own reason, after they were as usual for minutes (by hand: four of them)
+check-slow:
+	@tests/setup.sh check
+	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/driver
+	@/usr/bin/python3 tests/soak/slow.py services_that_become_slow
+
 run: setup
 	@$(MAKE) --no-print-directory all
 	@tests/run-daemon.sh $(B)/zerneld
@@ -259,10 +282,10 @@ bench:
 SOAK_MINUTES ?= 30
 soak:
 	@tests/setup.sh check
-	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver
+	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/zerneld-fast
 	@/usr/bin/python3 tests/soak/run.py $(SOAK_MINUTES) docs/SOAK.md
 
-BENCH := calls attach_floor launch mapping crowd storm record scrape render tick fanout fleet growth attach_empty
+BENCH := calls attach_floor launch mapping crowd storm record scrape render tick groups fanout fleet growth attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
 build/bench/%: tests/bench/%.c build/bench/libzernel.a
@@ -274,8 +297,8 @@ build/bench/%.bpf.o: tests/bench/%.bpf.c
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
 
 # Other kernels, in virtual machines (tests/vm): hooks, file I/O and NFS, Slurm with control groups of version 2, and the Debian
-# package under systemd; 5.10, 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm, package, cost
-# (instructions of a system call; by hand).
+# package under systemd; 5.10, 6.18 and newest are known too. IMAGES=io runs one of guest, io, slurm, package, and by hand
+# rdma (soft RoCE: calls that fail) and cost (instructions of a system call).
 KERNELS ?= 6.1 6.12
 $(T)/guest_check: tests/vm/guest_check.c build/bench/libzernel.a
 	@mkdir -p $(T)
@@ -293,7 +316,7 @@ FUZZ := $(sort $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZ_SECONDS ?= 60
 $(T)/%_fuzz: tests/fuzz/%_fuzz.c build/fuzz/libzernel.a
 	@mkdir -p $(T)
-	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer $(DEPS) $< -o $@ build/fuzz/libzernel.a -lm
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer $(DEPS) $< -o $@ build/fuzz/libzernel.a -lz -lm
 fuzz:
 	@tests/setup.sh check
 	@$(MAKE) --no-print-directory $(FUZZ:%=$(T)/%_fuzz)

@@ -6,28 +6,29 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version pages loop options options_read text file mountinfo url token units procfs
- *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf pycode dns json_path
- *            ras dcgm figures nvml
+ *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf callsite unwind symbols
+ *            pycode dns json_path ras dcgm figures nvml
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity budget stopped
- *            checkpoints causes mounts history baseline xid xid_about oom stacks requests latency serving
- *            ports hardware
- *   alert    parse lexer expr fill eval alert findings why
+ *            blocked checkpoints causes mounts history baseline xid xid_about oom rdma failed stacks requests latency
+ *            serving slowness ports hardware
+ *   alert    parse lexer expr fill eval alert findings why slow
  *   worker   worker writer destination inquiry scrape sender reader sandbox sysfs companion gauge
  *   probe    entry hooks process_info kernel attach maps objects calibrate cost stats arena arena_job arena_quota
- *            arena_request ends probe shadow mappers system file_budget change mapped judge libraries scan
- *            mappings places members services holders children find python naming clock walker
+ *            arena_request sleepers ends probe shadow mappers system file_budget change mapped judge libraries scan
+ *            mappings places members services holders children find python native naming clock examples nodes
+ *            every walker
  *   job      message table sums gpu_time lifecycle io progress suspicion hierarchies limits cgroup usage
  *            energy fabric ghosts annotations annotator
  *   sim      arena sim scenario random gpu kernel files inference flames jobs hardware
- *   output   metrics_walk metrics_process metrics_job metrics_node metrics_gpu metrics_hardware ports
- *            metrics_io metrics_request metrics_self metrics metrics_text metrics_protobuf otlp samples export snapshot
- *            labels pprof speedscope lines why rates_json stalls_json baseline_json history_json io_json
- *            requests_json hardware_json date usage_json ghosts_json job_json report_gaps report flight
+ *   output   metrics_walk metrics_process metrics_failed metrics_job metrics_node metrics_gpu metrics_hardware ports
+ *            metrics_io metrics_request metrics_self metrics kept metrics_text metrics_protobuf otlp samples export
+ *            snapshot labels pprof speedscope lines why rates_json stalls_json baseline_json history_json io_json
+ *            requests_json hardware_json date failed_json usage_json ghosts_json job_json report_gaps report flight
  *            report_cells report_text report_line notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
  *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels
- *            watch_jobs watch_cells watch_views watch verbs
- *   daemon   check diagnose systemd announce confine tick
+ *            watch_jobs watch_cells watch_failed watch_serving watch_views watch verbs
+ *   daemon   check diagnose systemd announce confine tick live
  *   zerneld.c
  *
  * What stands within #ifdef ZN_IN_<folder> is for the files and unit tests of that folder alone; the Makefile sees to
@@ -49,10 +50,11 @@
 #define ZN_CALLS_MAX        4096 /* system calls that are under way and timed, but for sends: one per thread and kind */
 #define ZN_SOCKS_MAX        4096 /* TCP connections of processes that call a hooked library */
 #define ZN_THREAD_CACHE     4096 /* threads found by the low bits of their id alone, and their sends; a power of two */
-#define ZN_THREADS_MAX      4096 /* of these threads, those whose place in the cache is another's */
+#define ZN_THREADS_MAX      2560 /* of these threads, those whose place in the cache is another's */
 #define ZN_SERVERS_MAX      256  /* processes whose requests are counted */
 #define ZN_REQUEST_MAX      4096 /* connections with requests of such processes */
 #define ZN_REQUEST_SERIES   512  /* pairs of such a process and a route */
+#define ZN_SCRATCHES        64   /* sends and receives of theirs that are read at one time; a power of two */
 #define ZN_SERVICES_MAX     64   /* such processes that serve together */
 #define ZN_ENGINES_MAX      16   /* processes of one of these that use a GPU; a power of two */
 #define ZN_ALLOCS_MAX       32768 /* live GPU allocations of all processes */
@@ -64,10 +66,11 @@
 #define ZN_SKEWS_MAX        128   /* communicators whose ranks on this node are compared */
 #define ZN_SKEW_RANKS       16    /* ranks of one of them */
 #define ZN_SKEW_WINDOW      64    /* collectives that one rank may be ahead of another */
+#define ZN_H2_BROKEN_KEPT   16    /* a power of two */
 #define ZN_STREAMS_MAX      1024  /* streams that are being captured into a graph */
 #define ZN_SCHED_WAYS       4     /* threads in each set of struct zn_sizes */
 #define ZN_THREAD_STATES    16    /* threads of one process whose time is followed: those that launch; a power of two */
-#define ZN_WORKERS_MAX      4096  /* children of tracked processes that are not tracked themselves */
+#define ZN_WORKERS_MAX      3584  /* children of tracked processes that are not tracked themselves */
 #define ZN_CPUS_MAX         1024  /* CPUs whose NUMA node is known, and whose part of a job's CPU time */
 #define ZN_PID_FILTER_BYTES 16384 /* what the low bits of a thread group id are looked up in first; a power of two */
 #define ZN_FRAMES           4     /* hooked calls nested in one another on one thread */
@@ -83,7 +86,7 @@
 #define ZN_IO_OF_USER       12288 /* twice what one user's series may be, those of all his jobs together */
 #define ZN_IO_PENDING_MAX   8192  /* threads inside of a file operation at one time; a power of two */
 #define ZN_IO_REQUESTS      4096  /* requests of io_uring whose duration is known; a power of two */
-#define ZN_AIOS_MAX         8192  /* requests of libaio under way */
+#define ZN_AIOS_MAX         5632  /* requests of libaio under way */
 /* Alert rules (docs/ALERTS.md). What is at work in one evaluation is given back after it. */
 #define ZN_RULES_MAX     64
 #define ZN_RULE_NODES    48        /* operations and operands of one rule, its clear included */
@@ -105,7 +108,8 @@
 
 /* Tables whose size follows from the CPUs that the machine may have: the threads that work on a node grow with them.
  * Threads that launch have a reserve, so that those that do not cannot keep them out. */
-#define ZN_CPU_THREADS       32   /* threads for each CPU that call hooked libraries */
+#define ZN_CPU_THREADS       32 /* threads for each CPU that call hooked libraries, from 4096 to: */
+#define ZN_CALLERS_MAX       6144
 #define ZN_CPU_SCHED_ENTRIES 96   /* threads for each CPU that are of processes that call one */
 #define ZN_LAUNCHES_MAX      1024 /* threads that launch, beyond the former */
 #define ZN_SPILLED_MAX       1024 /* of the latter whose set was full */
@@ -125,8 +129,12 @@ static inline __u32 zn_power_of_two(__u32 least, __u32 most, __u32 n)
 /* sparse: the kernel takes the memory of a hash as it is used. */
 static inline struct zn_sizes zn_sizes(__u32 cpus, int sparse)
 {
+	__u32 threads = sparse ? cpus * ZN_CPU_THREADS : 0;
+
 	return (struct zn_sizes){
-		.threads = zn_power_of_two(4096, sparse ? 8192 : 4096, cpus * ZN_CPU_THREADS),
+		.threads = threads < 4096          ? 4096
+			: threads < ZN_CALLERS_MAX ? threads
+						   : ZN_CALLERS_MAX,
 		.sched_entries = zn_power_of_two(8192, 32768, cpus * ZN_CPU_SCHED_ENTRIES),
 	};
 }
@@ -279,6 +287,20 @@ _Static_assert(sizeof(struct zn_quota) == 48 + 8 * ZN_QUOTA_OWNERS, "padding");
 #define ZN_QUOTA_SWAP(at, old, to) (__sync_val_compare_and_swap(at, old, to) == (old))
 #endif
 
+/* The place of a key between two places, which takes the first free one if it has none; below 0: none is free. */
+static inline __attribute__((always_inline)) int zn_key_place(__u32 *keys, int from, int to, __u32 key)
+{
+	for (int i = from; i < to; i++) {
+		__u32 seen = keys[i];
+
+		if (seen == 0)
+			seen = ZN_QUOTA_CLAIM(&keys[i], key);
+		if (seen == 0 || seen == key)
+			return i;
+	}
+	return -1;
+}
+
 /* His place, one that nobody has had, or NULL. */
 static inline struct zn_quota_owner *zn_quota_find(struct zn_quota *q, __u32 first, __u32 key)
 {
@@ -324,13 +346,21 @@ static inline struct zn_quota_owner *zn_quota_owner(struct zn_quota *q, __u32 ow
 	return o ? o : &q->rest;
 }
 
+/* Whether he would get one, whose entries are counted at o. */
+static inline __attribute__((always_inline)) int zn_quota_may(
+	const struct zn_quota *q, const struct zn_quota_owner *o, __u32 owner)
+{
+	__s32 free = (__s32)q->size - q->used;
+
+	return free > 0 && (owner == ZN_OWNER_ROOT || o->held < free - (__s32)q->reserve);
+}
+
 /* Takes one entry. 0: the owner has his share, or the table is full; nobody is told. */
 static inline int zn_quota_try(struct zn_quota *q, __u32 owner)
 {
 	struct zn_quota_owner *o = zn_quota_owner(q, owner);
-	__s32 free = (__s32)q->size - q->used;
 
-	if (free <= 0 || (owner != ZN_OWNER_ROOT && o->held >= free - (__s32)q->reserve))
+	if (!zn_quota_may(q, o, owner))
 		return 0;
 	(void)__sync_fetch_and_add(&o->held, 1);
 	if (o != &q->rest && *(volatile __u32 *)&o->owner != owner + 1) { /* it became another owner's meanwhile */
@@ -487,6 +517,8 @@ enum zn_counter {
 	ZN_C_UNMATCHED_FREE,
 	ZN_C_SWITCH_VOLUNTARY, /* context switches: keep the two together, in this order */
 	ZN_C_SWITCH_INVOLUNTARY,
+	ZN_C_FAULTS_MINOR, /* page faults: keep the two together, in this order */
+	ZN_C_FAULTS_MAJOR,
 	ZN_C_MIGRATE_CPU, /* thread migrations, those to another NUMA node in both: keep the two together */
 	ZN_C_MIGRATE_NUMA,
 	ZN_C_OFFCPU_IO, /* ns that threads slept, by what they slept in: keep the five together, in this order */
@@ -519,8 +551,11 @@ enum zn_counter {
 	ZN_C_IO_WRITE_CALLS,
 	ZN_C_MEMSET_BYTES, /* of memory that is set: keep the two together, in this order */
 	ZN_C_MEMSET_CALLS,
-	ZN_C_ALLOC_DROPPED, /* allocations and mappings that the ledger had no room for */
-	ZN_C_HITS,          /* hooked calls: ZN_C_HIT(family, first) from here on */
+	ZN_C_CUDA_ERRORS,    /* calls of CUDA or HIP that failed; those that only asked whether work is done not */
+	ZN_C_RDMA_ERRORS,    /* system calls on devices of RDMA that failed */
+	ZN_C_ALLOC_DROPPED,  /* allocations and mappings that the ledger had no room for */
+	ZN_C_LAUNCH_UNTIMED, /* launches of all four kinds that were counted at their entry alone */
+	ZN_C_HITS,           /* hooked calls: ZN_C_HIT(family, first) from here on */
 	ZN_C_HITS_END = ZN_C_HITS + ZN_FAMILY_COUNT * ZN_INSN_SLOTS,
 	ZN_COUNTER_COUNT = ZN_C_HITS_END
 };
@@ -605,7 +640,8 @@ struct zn_proc {
 #define ZN_SPARE_PARTS(X)                                                                                              \
 	X(STACKS, "stacks")                                                                                            \
 	X(SWITCHES, "sched")                                                                                           \
-	X(FILES, "vfs")
+	X(FILES, "vfs")                                                                                                \
+	X(LAUNCHES, "cuda_trace")
 enum zn_spare {
 #define X(e, ...) ZN_SPARE_##e,
 	ZN_SPARE_PARTS(X)
@@ -724,7 +760,9 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit") \
 	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")            \
 	X(STACK, "stack", "calls whose stack of Python functions found no free entry")                                 \
-	X(REQUEST, "request", "answers of servers whose request was not seen: a pipelined one, or one cut strangely")  \
+	X(REQUEST, "request",                                                                                          \
+		"answers of servers whose request was not seen: a pipelined one, or one cut strangely; and times "     \
+		"that a connection of HTTP/2 could not be followed")                                                   \
 	X(CONNECTION_STATE, "connection_state", "connections of servers without a free entry: requests not counted")   \
 	X(ROUTE, "route", "pairs of a server and a route without a free entry: requests that were not counted")        \
 	X(SERVICE, "service", "services without a free entry, or with more engines than it has room for")              \
@@ -812,7 +850,7 @@ struct zn_spent {
 	__u64 unseen_ns[ZN_SPARE_COUNT]; /* for how long each part was spared, since the process is known */
 	__u32 id;                        /* of the process that what follows, and unseen_ns, is of; 0: none */
 	__u16 duty[ZN_SPARE_COUNT];      /* in what part of the time it is measured now, of ZN_DUTY_ONE; 0: all of it */
-	__u16 pad[3];
+	__u16 pad[2];
 };
 _Static_assert(sizeof(struct zn_spent) == 24 + 8 * ZN_SPARE_COUNT + 16, "padding");
 
@@ -820,6 +858,7 @@ _Static_assert(sizeof(struct zn_spent) == 24 + 8 * ZN_SPARE_COUNT + 16, "padding
 struct zn_shared {
 	__u64 bias_ns[ZN_INSN_SLOTS]; /* taken off each interval, by enum zn_insn */
 	__u64 cost_ns[ZN_INSN_SLOTS]; /* what a hooked call costs in all; taken off the call it is nested in */
+	__u64 return_ns;              /* how much of that is for its return; 0: returns cannot be spared */
 
 	__u64 lost[48]; /* by enum zn_loss, added to with atomics */
 	__u32 next_id;  /* of processes and of context generations; never 0 */
@@ -829,7 +868,8 @@ struct zn_shared {
 	__u32 page_bytes;  /* of a page, for what the kernel counts in pages */
 	__u32 procs;       /* rows in use: while there are none, the signals of processes cost next to nothing */
 	__u64 families;    /* that are on, 1 << enum zn_family */
-	__u64 gpu_majors[ZN_MAJOR_WORDS]; /* of character devices that are GPUs, a bit each; the daemon writes it */
+	__u64 gpu_majors[ZN_MAJOR_WORDS];  /* of character devices that are GPUs, a bit each; the daemon writes it */
+	__u64 rdma_majors[ZN_MAJOR_WORDS]; /* the same of devices of RDMA */
 	struct zn_gpu_calls gpu_calls;
 	__u64 io_change; /* raised at each tick, when a series of file I/O has gone, and when a process changes its job */
 	__u64 oom_kills; /* of tracked processes and their workers, of no job */
@@ -853,8 +893,11 @@ struct zn_shared {
 	__u64 per_cpu_offset; /* before 5.19: the kernel's table of where each CPU has its variables; 0: not known */
 	__u32 cpu_count;      /* entries of it that count, at most ZN_CPUS_MAX */
 	__u32 spared;         /* ZN_SPARES() of all processes together: 0, as a rule; the daemon writes it */
-	__u8 cpu_node[ZN_CPUS_MAX]; /* NUMA node and 1; 0: not known */
-	__u8 cpu_ran[ZN_CPUS_MAX];  /* 1: it ran a thread of a tracked process or of a worker since the daemon looked */
+	__u32 rdma;           /* 1: there are some of rdma_majors; the daemon writes it */
+	__u32 h2_closed;      /* connections of HTTP/2, so that the daemon looks after their streams */
+	__u32 h2_broken[ZN_H2_BROKEN_KEPT]; /* of those that broke last what the keys of their streams begin with */
+	__u8 cpu_node[ZN_CPUS_MAX];         /* NUMA node and 1; 0: not known */
+	__u8 cpu_ran[ZN_CPUS_MAX]; /* 1: it ran a thread of a tracked process or of a worker since the daemon looked */
 	__u8 skew_used[ZN_SKEWS_MAX]; /* 1: this struct zn_skew is a communicator's; the others are not looked at */
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
@@ -869,9 +912,9 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
-			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES) + 2 * ZN_PID_FILTER_BYTES + 24 + 2 * ZN_CPUS_MAX +
-			ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 7 + 2 * ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
+			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES + 32 +
+			2 * ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +
 			sizeof(struct zn_spent) * ZN_PROCS_MAX,
 	"padding");
@@ -968,6 +1011,8 @@ struct zn_sched_entry {
 	__u64 wait_ns; /* of the wait at hand: earlier sleeps that only ran into their time limit */
 	__u64 mark_ns; /* worker: up to where its time is accounted for */
 	__u64 busy_ns; /* worker: before it was known to be one of a data loader */
+	/* page faults that are counted, or were before, in the low bits; see ZN_SCHED_FAULTS */
+	__u32 minor_faults, major_faults;
 };
 /* The slot of a stack and 1, which is held until the thread runs again, and the logarithm of one in how many and 1. */
 #define ZN_SLEEP_WEIGHT_BITS      5
@@ -981,12 +1026,14 @@ struct zn_sched_entry {
 #define ZN_SCHED_LOADER           2           /* and that is known to be one of a data loader */
 #define ZN_SCHED_ASKING           4           /* asleep until it is asked for a batch */
 #define ZN_SCHED_GIVEN            8           /* woken by a worker, so not by its time limit */
+#define ZN_SCHED_DEEP             16          /* its last sleep by itself was an uninterruptible one (state D) */
+#define ZN_SCHED_FAULTS           32          /* from where on its page faults are counted is known */
 struct zn_sched_set {
 	struct zn_sched_entry way[ZN_SCHED_WAYS];
 	__u32 spilled; /* threads that found it full; they are found in a hash */
 	__u32 pad;
 };
-_Static_assert(sizeof(struct zn_sched_entry) == 88, "padding");
+_Static_assert(sizeof(struct zn_sched_entry) == 96, "padding");
 
 /* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in
  * the counters of the process, ZN_C_STALL_CPU and up. */
@@ -1005,6 +1052,64 @@ struct zn_thread_states {
 	struct zn_thread_state thread[ZN_THREAD_STATES];
 };
 _Static_assert(sizeof(struct zn_thread_states) == 32 * ZN_THREAD_STATES && ZN_STALL_PENDING < 8, "padding");
+
+/* Calls of a process that failed, by its row: how often, by what was called and with what result. Whoever finds no room
+ * is in the sums of the process alone, ZN_C_CUDA_ERRORS and ZN_C_RDMA_ERRORS. */
+#define ZN_FAILED_PAIRS 12 /* of a call and a result; behind them: results of whatever call */
+#define ZN_FAILED_CUDA  16
+#define ZN_FAILED_RDMA  6
+struct zn_failed {
+	__u64 count[ZN_FAILED_CUDA];
+	__u64 rdma_count[ZN_FAILED_RDMA];
+	__u64 since_ns, last_ns;        /* the last result: when it came first, without another one between, and last */
+	__u64 rdma_ns;                  /* the last one */
+	__u32 key[ZN_FAILED_CUDA];      /* ZN_FAILED_KEY; 0: free */
+	__u32 rdma_key[ZN_FAILED_RDMA]; /* ZN_RDMA_KEY; 0: free */
+	__u32 since_key;                /* what returned it first */
+	__u32 rdma_last;
+};
+_Static_assert(sizeof(struct zn_failed) ==
+		8 * (ZN_FAILED_CUDA + ZN_FAILED_RDMA + 3) + 4 * (ZN_FAILED_CUDA + ZN_FAILED_RDMA + 2),
+	"padding");
+/* call: zn_probe.hook_call, 0: any; result: a CUresult, or hipError_t. */
+#define ZN_FAILED_HIP               0x80000000u
+#define ZN_FAILED_RESULT_MAX        0xffffu /* this and what is above it */
+#define ZN_FAILED_KEY(call, result) ((__u32)(call) << 16 | (__u32)(result))
+#define ZN_FAILED_CALL(key)         ((key) >> 16 & 0x7fff)
+#define ZN_FAILED_RESULT(key)       ((key)&0xffff)
+/* After these the context, and what is in it, is lost: each further call returns the same. */
+static inline int zn_failed_takes_context(__u32 result)
+{
+	switch (result) {
+	case 214: /* as src/model/failed.c names them */
+	case 220:
+	case 226:
+	case 700:
+	case 702:
+	case 710:
+	case 714:
+	case 715:
+	case 716:
+	case 717:
+	case 718:
+	case 719:
+	case 721:
+	case 810:
+	case 911: return 1;
+	}
+	return 0;
+}
+/* method: the command, where it was written, or ioctl() only carried it. */
+#define ZN_RDMA_WRITE  1u
+#define ZN_RDMA_IOCTL  2u
+#define ZN_RDMA_OTHER  3u    /* a call that could not be read, or another one than for verbs */
+#define ZN_RDMA_DRIVER 0xffu /* the object, or method, is a driver's own */
+#define ZN_RDMA_KEY(way, object, method, error)                                                                        \
+	((__u32)(way) << 28 | (__u32)(object) << 20 | (__u32)(method) << 12 | (__u32)(error))
+#define ZN_RDMA_WAY(key)    ((key) >> 28)
+#define ZN_RDMA_OBJECT(key) ((key) >> 20 & 0xff)
+#define ZN_RDMA_METHOD(key) ((key) >> 12 & 0xff)
+#define ZN_RDMA_ERRNO(key)  ((key)&0xfff)
 
 /* A child of a tracked process, by its thread group id. */
 struct zn_loader_worker {
@@ -1144,16 +1249,17 @@ struct zn_python {
 	__u64 main_state, main_pointer; /* thread state and thread pointer of the first thread */
 	__u8 frame_at, cframe_at;       /* of a thread state; cframe_at: the pointer there leads to this first */
 	__u8 code_at, back_at, instruction_at, owner_at, skip_from, frame_bytes; /* of a frame */
-	__u16 first_at; /* of a code object: its instructions */
-	__u8 kind, pad;
+	__u16 first_at;              /* of a code object: its instructions */
+	__u8 kind, no_natives;       /* 1: a copy of a native stack would be given up unread */
 	__u32 every[ZN_EVERY_COUNT]; /* one in so many is walked; of sleeps its logarithm and 1, 0: none */
 	__u64 walks, walk_ns;
-	struct zn_stack_sum all[ZN_LEAF_SLOTS]; /* whether walked or not */
+	__u64 copies, copy_ns;                  /* of native stacks; beside the walks */
+	struct zn_stack_sum all[ZN_LEAF_SLOTS]; /* whether walked or not; of the CPU none */
 	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_SLOTS];
-	__u8 slept_long[ZN_SLEEP_PLACES]; /* whether the last sleep there was long */
-	__u64 reserved[4];
+	__u8 slept_long[ZN_SLEEP_PLACES];                    /* whether the last sleep there was long */
+	struct zn_stack_sum workers_missed[ZN_MISSED_COUNT]; /* cause cpu, of its workers; in none of the sums above */
 };
-_Static_assert(sizeof(struct zn_python) == 704, "padding");
+_Static_assert(sizeof(struct zn_python) == 720, "padding");
 
 /* A stack of Python functions and what calls from it did; the innermost function comes first. A slot is claimed by its
  * hash. The daemon takes the hash away, waits until nobody adds to the slot, and clears it. */
@@ -1178,9 +1284,30 @@ struct zn_stack {
 	char comm[16];
 	struct zn_stack_sum leaf[ZN_LEAF_SLOTS];
 	__u64 frame[ZN_STACK_FRAMES];
-	__u64 reserved[1];
+	__u32 copied;  /* leaves of which a native stack was copied, a bit each; ZN_NATIVE_SLEEP */
+	__u32 sleeper; /* the thread whose sleep was copied, until it sleeps in this stack again */
 };
 _Static_assert(sizeof(struct zn_stack) == 1024, "padding");
+
+/* A copy of a thread's registers and of the pages of its stack from the one on that it is in, for an example of what is
+ * below a stack of Python functions (probe/examples.c). Free, being filled, filled: the daemon frees it, once it has
+ * overwritten what it had. */
+#define ZN_NATIVE_FRAMES 64 /* innermost functions that are told */
+#define ZN_NATIVES       16 /* a power of two */
+#define ZN_NATIVE_PAGES  4
+#define ZN_NATIVE_PAGE   4096
+#define ZN_NATIVE_SLEEP  ZN_LEAF_SLOTS /* in place of a leaf: asleep, and the cause is not known yet */
+enum zn_native_state { ZN_NATIVE_FREE, ZN_NATIVE_BUSY, ZN_NATIVE_READY };
+struct zn_native {
+	__u32 state, at; /* enum zn_native_state; slot of the stack */
+	__u64 hash;      /* of the stack */
+	__u32 leaf, pages;
+	__u64 since_ns;
+	__u64 ip, sp, bp, bx, r12, r13, r14, r15;
+	__u32 returned, pad; /* 1: ip is where a function has returned to */
+	__u8 page[ZN_NATIVE_PAGES][ZN_NATIVE_PAGE];
+};
+_Static_assert(sizeof(struct zn_native) == 104 + ZN_NATIVE_PAGES * ZN_NATIVE_PAGE, "padding");
 
 /* The memory of one walk. */
 enum zn_walk_end { ZN_WALK_WHOLE, ZN_WALK_DEEPER, ZN_WALK_UNREADABLE };
@@ -1356,7 +1483,8 @@ static inline int zn_cgroup_parse(const struct zn_cgroup_part *own, const struct
 	X(PREDICTIONS, "/predictions/*", "/predictions/*")                                                             \
 	X(INFER, "/v2/models/*/infer", "/v2/models/*/infer")                                                           \
 	X(MODEL_GENERATE, "/v2/models/*/generate", "/v2/models/*/generate")                                            \
-	X(MODEL_STREAM, "/v2/models/*/generate_stream", "/v2/models/*/generate_stream")
+	X(MODEL_STREAM, "/v2/models/*/generate_stream", "/v2/models/*/generate_stream")                                \
+	X(H2, "h2", "")
 enum zn_request_route {
 #define X(e, label, pattern) ZN_ROUTE_##e,
 	ZN_REQUEST_ROUTES(X)
@@ -1372,7 +1500,8 @@ _Static_assert(ZN_ROUTE_COUNT <= ZN_ROUTE_SLOTS, "struct zn_server has no room f
 	X(3XX, "3xx")                                                                                                  \
 	X(4XX, "4xx")                                                                                                  \
 	X(5XX, "5xx")                                                                                                  \
-	X(ABORTED, "aborted")
+	X(ABORTED, "aborted")                                                                                          \
+	X(UNKNOWN, "unknown")
 enum zn_request_code {
 #define X(e, label) ZN_OUTCOME_##e,
 	ZN_REQUEST_CODES(X)
@@ -1391,7 +1520,7 @@ struct zn_request_series {
 	__s64 in_flight; /* begun and not ended */
 	__u32 hist[ZN_REQUEST_DURATIONS];
 	__u32 route;
-	__u64 reserved[4];
+	__u64 reserved[3];
 };
 _Static_assert(sizeof(struct zn_request_series) == 120, "padding");
 
@@ -1442,6 +1571,7 @@ _Static_assert(sizeof(struct zn_server) == 264, "padding");
 	X(LAUNCHES, "launches", 0)                                                                                     \
 	X(SYSCALLS, "system_calls", 0)                                                                                 \
 	X(SWITCHES, "context_switches", 0)                                                                             \
+	X(FAULTS, "page_faults", 0)                                                                                    \
 	X(QUEUED, "runqueue_s", 9)                                                                                     \
 	X(IOCTL, "ioctl_s", 9)                                                                                         \
 	X(CPU, "cpu_s", 9)                                                                                             \
@@ -1475,7 +1605,7 @@ struct zn_slow_request {
 	__u16 held;  /* events of which TCP kept bytes back */
 	__u16 exact; /* 1: it was alone from its begin to its end, so that the shares are its own */
 };
-_Static_assert(sizeof(struct zn_slow_request) == 144, "padding");
+_Static_assert(sizeof(struct zn_slow_request) == 152, "padding");
 
 /*
  * Servers and engines that serve together. An engine works for all requests in flight at one time; a fair-share clock
@@ -1506,7 +1636,7 @@ struct zn_serving {
 	__u64 seen[ZN_WORK_SLOTS], grown[ZN_WORK_SLOTS];       /* of one engine, of all: while the lock is held */
 	struct zn_slow_request slowest[2][ZN_SLOWEST];
 };
-_Static_assert(sizeof(struct zn_serving) == 3984, "padding");
+_Static_assert(sizeof(struct zn_serving) == 4144, "padding");
 
 /* How far what an engine does was seen, by its row. */
 struct zn_engine {
@@ -1515,14 +1645,46 @@ struct zn_engine {
 };
 _Static_assert(sizeof(struct zn_engine) == 136, "padding");
 
+/* A direction of a connection of HTTP/2: the frame at hand. */
+#define ZN_H2_HEAD 16 /* a power of two */
+struct zn_h2_side {
+	__u32 left;      /* bytes of its payload that are to come */
+	__u8 have, want; /* bytes of what follows */
+	__u8 pad[2];
+	__u8 head[ZN_H2_HEAD]; /* its header, and of data that are sent their first bytes */
+};
+
+/* The header block that the server sends, while it is read; what is known of entries of its table. */
+#define ZN_H2_KNOWN 6
+struct zn_h2_block {
+	__u64 last;               /* bytes of the string at hand */
+	__u32 inserted;           /* entries so far */
+	__u32 known[ZN_H2_KNOWN]; /* how many were inserted with it << 8 | ZN_H2_IS_* */
+	__u32 number;             /* that is being read; bytes of a string that are to come */
+	__u8 state, kind, name;   /* enum zn_hpack_* */
+	__u8 shift;               /* of the number; then the length of the string, at most 255 */
+	__u8 huffman, next;       /* next: place in known[] */
+	__u8 http, grpc;          /* found: hundreds of the status; code of gRPC, and 1 */
+	__u8 unsure;              /* it has entries from before */
+	__u8 pad[3];
+};
+_Static_assert(sizeof(struct zn_h2_side) == 24 && sizeof(struct zn_h2_block) == 56, "padding");
+struct zn_h2 {
+	struct zn_h2_side side[2]; /* received, sent */
+	struct zn_h2_block block;
+};
+
 /*
  * A connection of a server, by the address of the kernel's struct sock. scan[] is the memory of the parser below:
  * hashes of the path while a request begins, the last bytes of the head while an answer does. Nothing else of either is
- * kept.
+ * kept. A connection of HTTP/2 has an entry of its own and one for each stream, by zn_h2_key(). There scan[0] is what
+ * the keys of its streams begin with, and scan[1] the first such number that it had; of a stream scan[] is the address
+ * of its connection, and both numbers.
  */
 struct zn_request {
 	__u64 scan[4];
-	__u64 length;   /* of the answer's body: what its head says, less what was sent */
+	__u64 length; /* of the answer's body: what its head says, less what was sent; of HTTP/2 the last stream that began,
+		       * and of a stream what is to come of its message */
 	__u64 first_ns; /* when the first byte of the next request came */
 	__u64 start_ns, read_ns, last_ns, event_ns;
 	__u32 id; /* of the server */
@@ -1539,32 +1701,46 @@ struct zn_request {
 	__u8 slashes;
 	__u8 asks_head; /* the request that begins has no answer with a body */
 	__u8 is_unix;
-	__u8 ends;   /* so many bytes of the last chunk's line and what follows it were the last that were sent */
-	__u8 nested; /* a server of the same service asks it: its requests are parts of others */
-	__u8 alone;  /* no other request was in flight when it began */
-	__u8 pad;
+	__u8 ends;     /* so many bytes of the last chunk's line and what follows it were the last that were sent */
+	__u8 nested;   /* a server of the same service asks it: its requests are parts of others */
+	__u8 alone;    /* no other request was in flight when it began */
+	__u8 broken;   /* of HTTP/2: where a frame begins is not known; of a stream: how it ended is not */
 	__u16 held;    /* events of which TCP kept bytes back */
 	__u32 service; /* index and 1 of the service that it has shares of; 0: none */
 	__u32 service_id, begun;
 	__u32 pad2;
 	__u64 unread_ns, first_event_ns;
-	__u64 share[ZN_WORK_COUNT]; /* the clock at its begin */
+	union {
+		__u64 share[ZN_WORK_COUNT]; /* the clock at its begin */
+		struct zn_h2 h2;            /* of a connection */
+	};
 };
 enum zn_request_state { ZN_REQUEST_IDLE, ZN_REQUEST_ASKED, ZN_REQUEST_BODY };
-_Static_assert(sizeof(struct zn_request) == 248, "padding");
+_Static_assert(sizeof(struct zn_request) == 256, "padding");
 
-/* Memory of a CPU for one send or receive: its first bytes. */
+/* Where in a send or receive of HTTP/2 we are. */
+struct zn_h2_walk {
+	__u64 at, base; /* of the pieces; of what is left of the one at hand */
+	__u64 now;
+	__u32 count, piece;
+	__u32 piece_left, left;
+	__u32 effects, sends;
+	__u32 moved, pad;
+};
+
+/* Memory for one send or receive: its first bytes. */
 #define ZN_REQUEST_BYTES 1024
 struct zn_request_scratch {
 	struct zn_request fresh;
-	__u32 busy;
+	__u32 busy;     /* some CPU's */
 	__u32 have;     /* bytes */
 	__u32 last_len; /* of what follows */
-	__u32 pad;
+	__u32 slot;     /* its place in the map */
+	struct zn_h2_walk walk;
 	__u8 last[8];                     /* the last bytes of a send */
 	__u8 bytes[2 * ZN_REQUEST_BYTES]; /* nothing reads the second half as a part of it */
 };
-_Static_assert(sizeof(struct zn_request_scratch) == 272 + 2 * ZN_REQUEST_BYTES, "padding");
+_Static_assert(sizeof(struct zn_request_scratch) == 336 + 2 * ZN_REQUEST_BYTES, "padding");
 
 /*
  * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers
@@ -1579,9 +1755,51 @@ enum zn_http1_field { ZN_FIELD_NONE, ZN_FIELD_LENGTH, ZN_FIELD_TYPE, ZN_FIELD_CO
 #define ZN_HTTP1_SSE     4
 #define ZN_HTTP1_NDJSON  8
 #define ZN_HTTP1_EMPTY   16 /* the answer to HEAD */
+#define ZN_H2_OF_GRPC    64 /* a stream, not a head */
 #define ZN_HTTP1_LONG    32 /* its head is longer than what is looked at: how its body ends is not known */
 #define ZN_PATH_MAX      96
 #define ZN_LINE_MAX      128
+/* Of HTTP/2: see below. */
+enum zn_h2_type {
+	ZN_H2_DATA,
+	ZN_H2_HEADERS,
+	ZN_H2_PRIORITY,
+	ZN_H2_RST,
+	ZN_H2_SETTINGS,
+	ZN_H2_PUSH,
+	ZN_H2_PING,
+	ZN_H2_GOAWAY,
+	ZN_H2_WINDOW,
+	ZN_H2_CONTINUATION
+};
+#define ZN_H2_END_STREAM   1
+#define ZN_H2_END_HEADERS  4
+#define ZN_H2_PADDED       8
+#define ZN_H2_PRIORITIZED  32
+#define ZN_H2_FRAME        9  /* bytes of its header */
+#define ZN_H2_PREFACE      24 /* read as a frame of no type */
+#define ZN_H2_PREFACE_TYPE 0xff
+#define ZN_H2_PART         64   /* of a header block that is looked at in one step */
+#define ZN_H2_STATIC       62   /* the first index that is not of the static table */
+#define ZN_H2_IS_STATUS    0x10 /* of what is known of an entry; in the low bits the hundreds */
+#define ZN_H2_IS_GRPC      0x20 /* likewise; behind it the code, of at most 16 */
+#define ZN_H2_IS_GRPC_NAME 0x40 /* its value is not known */
+/* What follows of the bytes that were read. */
+#define ZN_H2_BEGINS 1 /* a frame: its header, and the first bytes of the data that are sent */
+#define ZN_H2_ENDS   2
+#define ZN_H2_BROKEN 4
+enum zn_hpack_state {
+	ZN_HPACK_FIELD,
+	ZN_HPACK_INDEX,
+	ZN_HPACK_NAME_LEN,
+	ZN_HPACK_NAME_MORE,
+	ZN_HPACK_NAME,
+	ZN_HPACK_VALUE_LEN,
+	ZN_HPACK_VALUE_MORE,
+	ZN_HPACK_VALUE
+};
+enum zn_hpack_kind { ZN_HPACK_LITERAL, ZN_HPACK_INDEXED, ZN_HPACK_INSERTED, ZN_HPACK_SIZE };
+enum zn_hpack_name { ZN_HPACK_OTHER, ZN_HPACK_STATUS, ZN_HPACK_GRPC, ZN_HPACK_ANY }; /* ANY: of before */
 /* What follows from a send or a receive, in this order. */
 #define ZN_DO_END    1
 #define ZN_DO_BEGIN  2
@@ -1666,21 +1884,37 @@ ZN_HTTP1_STEP __u64 zn_http1_key(const struct zn_request *c, enum zn_route_key k
 	return kind == ZN_ROUTE_LAST ? (c->scan[2] ^ (c->scan[3] >> 7)) * ZN_FNV_PRIME : c->scan[0];
 }
 
-ZN_HTTP1_LOOP int zn_http1_line(struct zn_request *c, const struct zn_request_scratch *s)
+/* In parts: the verifier follows each turn of a loop by itself, and a function that is not static once. Returns where
+ * it stopped. */
+#define ZN_HTTP1_PART 16
+ZN_HTTP1_LOOP int zn_http1_line_part(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
 {
 	volatile struct zn_request *v = c;
+	__u32 at = from & (ZN_LINE_MAX - 1);
 
 	if (!c || !s)
 		return 0;
-	for (__u32 i = 0; i < ZN_LINE_MAX; i++) {
-		if (i >= *(volatile const __u32 *)&s->have || v->line >= ZN_LINE_DONE)
+	for (__u32 i = 0; i < ZN_HTTP1_PART; i++) {
+		if (at >= *(volatile const __u32 *)&s->have || v->line >= ZN_LINE_DONE)
 			break;
 		if (v->line == ZN_LINE_METHOD)
-			zn_http1_method_byte(v, s->bytes[i]);
+			zn_http1_method_byte(v, s->bytes[at]);
 		else
-			zn_http1_path_byte(v, s->bytes[i]);
+			zn_http1_path_byte(v, s->bytes[at]);
+		at++;
 	}
-	return 0;
+	return at;
+}
+
+ZN_HTTP1_STEP void zn_http1_line(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	__u32 at = 0;
+
+	for (int i = 0; i < ZN_LINE_MAX / ZN_HTTP1_PART; i++) {
+		if (at >= s->have || c->line >= ZN_LINE_DONE)
+			break;
+		at = zn_http1_line_part(c, s, at);
+	}
 }
 
 ZN_HTTP1_STEP void zn_http1_status_byte(volatile struct zn_request *c, __u8 b)
@@ -1761,9 +1995,7 @@ ZN_HTTP1_STEP void zn_http1_head_byte(volatile struct zn_request *c, __u8 b)
 		zn_http1_field_byte(c, lower);
 }
 
-/* In parts: a loop over all of it has more branches than the verifier keeps in mind (8192). Returns where it
- * stopped. */
-#define ZN_HEAD_PART 256
+/* Likewise. */
 ZN_HTTP1_LOOP int zn_http1_head_part(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
 {
 	volatile struct zn_request *v = c;
@@ -1771,7 +2003,7 @@ ZN_HTTP1_LOOP int zn_http1_head_part(struct zn_request *c, const struct zn_reque
 
 	if (!c || !s)
 		return 0;
-	for (__u32 i = 0; i < ZN_HEAD_PART; i++) {
+	for (__u32 i = 0; i < ZN_HTTP1_PART; i++) {
 		if (at >= *(volatile const __u32 *)&s->have || v->head >= ZN_HEAD_DONE)
 			break;
 		zn_http1_head_byte(v, s->bytes[at & (2 * ZN_REQUEST_BYTES - 1)]);
@@ -1781,14 +2013,17 @@ ZN_HTTP1_LOOP int zn_http1_head_part(struct zn_request *c, const struct zn_reque
 }
 
 /* How many of the bytes are of the head. */
-ZN_HTTP1_STEP __u32 zn_http1_head(struct zn_request *c, const struct zn_request_scratch *s)
+ZN_HTTP1_LOOP int zn_http1_head(struct zn_request *c, const struct zn_request_scratch *s)
 {
 	__u32 at = 0;
 
-#pragma GCC unroll 4 /* likewise zn_http1_chunk() */
-	for (int i = 0; i < ZN_REQUEST_BYTES / ZN_HEAD_PART; i++)
-		if (at < s->have && c->head < ZN_HEAD_DONE)
-			at = zn_http1_head_part(c, s, at);
+	if (!c || !s)
+		return 0;
+	for (int i = 0; i < ZN_REQUEST_BYTES / ZN_HTTP1_PART; i++) {
+		if (at >= s->have || c->head >= ZN_HEAD_DONE)
+			break;
+		at = zn_http1_head_part(c, s, at);
+	}
 	return at;
 }
 
@@ -1836,10 +2071,12 @@ ZN_HTTP1_STEP int zn_http1_is_event(const struct zn_request *c, const struct zn_
 
 /* The last chunk is "0\r\n\r\n". Whether what was sent ends in it, however that was cut. */
 #define ZN_LAST_CHUNK 5
-ZN_HTTP1_STEP int zn_http1_ends(struct zn_request *c, const struct zn_request_scratch *s)
+ZN_HTTP1_LOOP int zn_http1_ends(struct zn_request *c, const struct zn_request_scratch *s)
 {
-	__u32 n = c->ends;
+	__u32 n = c ? c->ends : 0;
 
+	if (!c || !s)
+		return 0;
 	if (s->last_len >= ZN_LAST_CHUNK)
 		n = 0;
 	for (__u32 i = 0; i < ZN_LAST_CHUNK; i++) {
@@ -1861,8 +2098,10 @@ ZN_HTTP1_STEP __u32 zn_http1_body(struct zn_request *c, const struct zn_request_
 	__u32 effects = 0;
 
 	if (!(c->flags & ZN_HTTP1_CHUNKED) && c->flags & ZN_HTTP1_LENGTH) {
+		if (sent > c->length) /* the answer to a request that came with this one follows */
+			effects = ZN_DO_LOST;
 		c->length = c->length > sent ? c->length - sent : 0;
-		return c->length ? 0 : ZN_DO_LATE;
+		return c->length ? 0 : effects | ZN_DO_LATE;
 	}
 	if (sent && at < s->have && zn_http1_is_event(c, s, at))
 		effects |= ZN_DO_EVENT;
@@ -1922,6 +2161,21 @@ ZN_HTTP1_STEP void zn_http1_begin(struct zn_request *c, __u64 now)
 	c->flags = c->asks_head ? ZN_HTTP1_EMPTY : 0;
 }
 
+/* Whether what is received begins with the headers of a request. */
+ZN_HTTP1_STEP int zn_h2_is_asked(const struct zn_request_scratch *s)
+{
+	const __u8 *b = s->bytes;
+	__u32 len = (__u32)b[1] << 8 | b[2], at = ZN_H2_FRAME;
+
+	if (s->have < 24 || b[0] || len < 3 || len > 16384 || b[3] != ZN_H2_HEADERS || b[5] & 0x80 || !(b[8] & 1))
+		return 0;
+	if (!(b[4] & ZN_H2_END_HEADERS) ||
+		b[4] & ~(ZN_H2_END_STREAM | ZN_H2_END_HEADERS | ZN_H2_PADDED | ZN_H2_PRIORITIZED))
+		return 0;
+	at += (b[4] & ZN_H2_PADDED ? 1 : 0) + (b[4] & ZN_H2_PRIORITIZED ? 5 : 0);
+	return b[at & 15] & 0xe0;
+}
+
 /* A record of TLS with the first message of a client; the preface of HTTP/2. */
 ZN_HTTP1_STEP __u32 zn_http1_other(struct zn_request *c, const struct zn_request_scratch *s)
 {
@@ -1932,6 +2186,8 @@ ZN_HTTP1_STEP __u32 zn_http1_other(struct zn_request *c, const struct zn_request
 	if (s->have >= 6 && b[0] == 0x16 && b[1] == 3 && b[5] == 1)
 		c->protocol = ZN_PROTOCOL_TLS + 1;
 	else if (s->have >= 6 && b[0] == 'P' && b[1] == 'R' && b[2] == 'I' && b[3] == ' ' && b[4] == '*')
+		c->protocol = ZN_PROTOCOL_HTTP2 + 1;
+	else if (zn_h2_is_asked(s)) /* a connection from before */
 		c->protocol = ZN_PROTOCOL_HTTP2 + 1;
 	return c->protocol ? ZN_DO_KNOWN : 0;
 }
@@ -1978,6 +2234,426 @@ ZN_HTTP1_STEP enum zn_request_code zn_http1_code(const struct zn_request *c)
 
 	return hundreds >= 2 && hundreds <= 5 ? (enum zn_request_code)(ZN_OUTCOME_2XX + hundreds - 2)
 					      : ZN_OUTCOME_ABORTED;
+}
+#endif
+
+/*
+ * HTTP/2 as a server speaks it, by its frames. An entry of the connection has the frame at hand of both directions, and
+ * an entry of each stream the times. Of the header blocks that the server sends the status is read, and that of gRPC:
+ * HPACK as far as it takes. Entries of its table are known by how many were inserted before them, so that those from
+ * before the daemon are not known, and all others are.
+ */
+
+#if !defined(__bpf__) || defined(ZN_HTTP1)
+ZN_HTTP1_STEP __u32 zn_h2_length(const struct zn_h2_side *d)
+{
+	return (__u32)d->head[0] << 16 | (__u32)d->head[1] << 8 | d->head[2];
+}
+
+ZN_HTTP1_STEP __u32 zn_h2_stream(const struct zn_h2_side *d)
+{
+	return ((__u32)d->head[5] << 24 | (__u32)d->head[6] << 16 | (__u32)d->head[7] << 8 | d->head[8]) & 0x7fffffff;
+}
+
+/* Of an entry of a stream; those of connections are addresses of the kernel, whose highest bit is set. */
+ZN_HTTP1_STEP __u64 zn_h2_key(const struct zn_request *c, __u32 stream)
+{
+	return (c->scan[0] & 0x7fffffff) << 32 | stream;
+}
+#define ZN_H2_IS_STREAM(key) ((__u64)(key) >> 63 == 0)
+
+/* A connection is seen from here on. */
+ZN_HTTP1_STEP void zn_h2_init(struct zn_request *c, const struct zn_request_scratch *s, __u32 serial)
+{
+	__builtin_memset(&c->h2, 0, sizeof(c->h2));
+	c->scan[0] = serial;
+	c->length = c->broken = 0;
+	if (s->bytes[0] != 'P')
+		return;
+	c->h2.side[0].have = c->h2.side[0].want = ZN_H2_FRAME;
+	c->h2.side[0].left = ZN_H2_PREFACE;
+	c->h2.side[0].head[3] = ZN_H2_PREFACE_TYPE;
+}
+
+ZN_HTTP1_STEP int zn_h2_is_frame(const struct zn_h2_side *d)
+{
+	__u32 len = zn_h2_length(d), of_stream = zn_h2_stream(d) != 0;
+
+	if (d->head[5] & 0x80)
+		return 0;
+	switch (d->head[3]) {
+	case ZN_H2_DATA:
+	case ZN_H2_HEADERS:
+	case ZN_H2_PUSH:
+	case ZN_H2_CONTINUATION: return of_stream;
+	case ZN_H2_PRIORITY: return of_stream && len == 5;
+	case ZN_H2_RST: return of_stream && len == 4;
+	case ZN_H2_SETTINGS: return !of_stream && len % 6 == 0;
+	case ZN_H2_PING: return !of_stream && len == 8;
+	case ZN_H2_GOAWAY: return !of_stream && len >= 8;
+	case ZN_H2_WINDOW: return len == 4;
+	}
+	return d->head[3] <= 32 && len <= 16384;
+}
+
+ZN_HTTP1_STEP int zn_h2_is_block(const struct zn_h2_side *d)
+{
+	return (d->head[3] == ZN_H2_HEADERS && !(d->head[4] & (ZN_H2_PADDED | ZN_H2_PRIORITIZED))) ||
+		d->head[3] == ZN_H2_CONTINUATION;
+}
+
+/* So many bytes are looked at next, at most; 0: what is left of the frame is not. */
+ZN_HTTP1_STEP __u32 zn_h2_look(const struct zn_h2_side *d, int sends)
+{
+	__u32 want = d->want ? d->want : ZN_H2_FRAME;
+
+	if (d->have < want)
+		return want - d->have;
+	if (!sends || !zn_h2_is_block(d))
+		return 0;
+	return d->left < ZN_H2_PART ? d->left : ZN_H2_PART;
+}
+
+/* ---- what the server sends as headers ---- */
+
+ZN_HTTP1_STEP void zn_hpack_apply(volatile struct zn_h2_block *k, __u32 what)
+{
+	if (what >= ZN_H2_IS_GRPC_NAME)
+		k->unsure = 1;
+	else if (what >= ZN_H2_IS_GRPC)
+		k->grpc = what - ZN_H2_IS_GRPC + 1;
+	else if (what > ZN_H2_IS_STATUS + 1) /* not that of "100 Continue" and the like */
+		k->http = what - ZN_H2_IS_STATUS;
+}
+
+/* All that is in the table is of before. */
+ZN_HTTP1_STEP void zn_hpack_forget(struct zn_h2_block *k)
+{
+	__builtin_memset(k->known, 0, sizeof(k->known));
+	k->inserted = k->next = 0;
+}
+
+/* What is known of an entry of the table. */
+ZN_HTTP1_STEP __u32 zn_hpack_find(volatile struct zn_h2_block *k, __u32 index)
+{
+	__u32 number, what = 0, next = k->next, oldest = next < ZN_H2_KNOWN ? k->known[next] >> 8 : 0;
+
+	if (index >= 8 && index <= 14)
+		return ZN_H2_IS_STATUS + (index < 11 ? 2 : index == 11 ? 3 : index < 14 ? 4 : 5);
+	if (index < ZN_H2_STATIC)
+		return 0;
+	if (index - ZN_H2_STATIC >= k->inserted)
+		return ZN_H2_IS_GRPC_NAME; /* it is of before: of any name */
+	number = (k->inserted - (index - ZN_H2_STATIC)) & 0xffffff;
+	if (number < oldest)
+		return ZN_H2_IS_GRPC_NAME; /* it may have lost its place */
+#pragma GCC unroll 6
+	for (__u32 i = 0; i < ZN_H2_KNOWN; i++) {
+		__u32 known = k->known[i];
+
+		if (known >> 8 == number && known)
+			what = known & 0xff;
+	}
+	return what;
+}
+
+/* Digits as they are, or by the code of Huffman for them: 5 bits for 0 to 2, 6 for the others. -1: it is not known. */
+ZN_HTTP1_STEP int zn_hpack_digit(__u32 bits)
+{
+	if (bits >> 11 <= 2)
+		return bits >> 11;
+	return bits >> 10 >= 25 && bits >> 10 <= 31 ? (int)(bits >> 10) - 22 : -1;
+}
+
+ZN_HTTP1_STEP __u32 zn_hpack_value(volatile struct zn_h2_block *k)
+{
+	__u64 last = k->last;
+	__u32 len = k->shift, bits;
+	int first, second;
+
+	if (k->name == ZN_HPACK_OTHER)
+		return 0;
+	if (k->name == ZN_HPACK_ANY || len == 0 || len > 3)
+		return ZN_H2_IS_GRPC_NAME;
+	bits = len == 1 ? (__u32)(last & 0xff) << 8 | 0xff : (__u32)(last >> (len - 2) * 8) & 0xffff;
+	if (!k->huffman) {
+		first = (int)(bits >> 8) - '0';
+		second = len == 1 ? -1 : (int)(bits & 0xff) - '0';
+	} else {
+		first = zn_hpack_digit(bits);
+		second = first < 0 || len == 1 ? -1 : zn_hpack_digit((bits << (first <= 2 ? 5 : 6)) & 0xffff);
+	}
+	if (first < 0 || first > 9 || second > 9)
+		return ZN_H2_IS_GRPC_NAME;
+	if (k->name == ZN_HPACK_STATUS)
+		return ZN_H2_IS_STATUS + (first <= 5 ? first : 0);
+	if (second >= 0)
+		first = first * 10 + second;
+	return first <= 16 ? ZN_H2_IS_GRPC + first : ZN_H2_IS_GRPC_NAME;
+}
+
+ZN_HTTP1_STEP void zn_hpack_insert(volatile struct zn_h2_block *k, __u32 what)
+{
+	__u32 at = k->next;
+
+	k->inserted = k->inserted + 1;
+	if (!what || at >= ZN_H2_KNOWN)
+		return;
+	k->known[at] = k->inserted << 8 | what;
+	k->next = at + 1 < ZN_H2_KNOWN ? at + 1 : 0;
+}
+
+ZN_HTTP1_STEP void zn_hpack_field_end(volatile struct zn_h2_block *k)
+{
+	__u32 what = zn_hpack_value(k);
+
+	zn_hpack_apply(k, what);
+	if (k->kind == ZN_HPACK_INSERTED)
+		zn_hpack_insert(k, what);
+	k->state = ZN_HPACK_FIELD;
+}
+
+ZN_HTTP1_STEP void zn_hpack_index_end(volatile struct zn_h2_block *k)
+{
+	__u32 what, kind = k->kind;
+
+	k->state = ZN_HPACK_FIELD;
+	if (kind == ZN_HPACK_SIZE)
+		return;
+	what = zn_hpack_find(k, k->number);
+	if (kind == ZN_HPACK_INDEXED) {
+		zn_hpack_apply(k, what);
+		return;
+	}
+	k->state = k->number ? ZN_HPACK_VALUE_LEN : ZN_HPACK_NAME_LEN;
+	if (what >= ZN_H2_IS_GRPC_NAME)
+		k->name = ZN_HPACK_ANY;
+	else if (what >= ZN_H2_IS_GRPC)
+		k->name = ZN_HPACK_GRPC;
+	else
+		k->name = what ? ZN_HPACK_STATUS : ZN_HPACK_OTHER;
+}
+
+ZN_HTTP1_STEP void zn_hpack_field_byte(volatile struct zn_h2_block *k, __u8 b)
+{
+	__u32 most = b & 0x80 ? 0x7f : b & 0x40 ? 0x3f : b & 0x20 ? 0x1f : 0x0f;
+
+	k->kind = b & 0x80 ? ZN_HPACK_INDEXED
+		: b & 0x40 ? ZN_HPACK_INSERTED
+		: b & 0x20 ? ZN_HPACK_SIZE
+			   : ZN_HPACK_LITERAL;
+	k->name = ZN_HPACK_OTHER;
+	k->shift = 0;
+	k->number = b & most;
+	if ((b & most) == most)
+		k->state = ZN_HPACK_INDEX;
+	else
+		zn_hpack_index_end(k);
+}
+
+/* A byte more of a number. Whether it is the last one. */
+ZN_HTTP1_STEP int zn_hpack_number(volatile struct zn_h2_block *k, __u8 b)
+{
+	__u32 shift = k->shift;
+
+	if (shift < 28)
+		k->number = k->number + ((__u32)(b & 0x7f) << (shift & 31));
+	k->shift = shift < 28 ? shift + 7 : shift;
+	return !(b & 0x80);
+}
+
+ZN_HTTP1_STEP void zn_hpack_string_end(volatile struct zn_h2_block *k)
+{
+	if (k->state == ZN_HPACK_VALUE) {
+		zn_hpack_field_end(k);
+		return;
+	}
+	if (k->huffman ? k->shift == 8 && k->last == 0x9acac8b21234da8fULL /* "grpc-status" */
+		       : k->shift == 11 && k->last == ZN_8('c', '-', 's', 't', 'a', 't', 'u', 's'))
+		k->name = ZN_HPACK_GRPC;
+	k->state = ZN_HPACK_VALUE_LEN;
+}
+
+/* The length of a string is known. */
+ZN_HTTP1_STEP void zn_hpack_string_begin(volatile struct zn_h2_block *k)
+{
+	__u32 number = k->number, state = k->state;
+
+	k->state = state == ZN_HPACK_NAME_LEN || state == ZN_HPACK_NAME_MORE ? ZN_HPACK_NAME : ZN_HPACK_VALUE;
+	k->shift = number < 255 ? number : 255;
+	k->last = 0;
+	if (!number)
+		zn_hpack_string_end(k);
+}
+
+/* A function of its own: in the loop the verifier would follow each way through it 64 times. */
+ZN_HTTP1_LOOP int zn_hpack_byte(struct zn_request *c, __u32 byte)
+{
+	volatile struct zn_h2_block *k;
+	__u32 state;
+	__u8 b = byte;
+
+	if (!c)
+		return 0;
+	k = &c->h2.block;
+	state = k->state;
+
+	if (state == ZN_HPACK_FIELD) {
+		zn_hpack_field_byte(k, b);
+	} else if (state == ZN_HPACK_INDEX) {
+		if (zn_hpack_number(k, b))
+			zn_hpack_index_end(k);
+	} else if (state == ZN_HPACK_NAME_LEN || state == ZN_HPACK_VALUE_LEN) {
+		k->huffman = b >> 7;
+		k->number = b & 0x7f;
+		k->shift = 0;
+		k->state = state + 1;
+		if ((b & 0x7f) != 0x7f)
+			zn_hpack_string_begin(k);
+	} else if (state == ZN_HPACK_NAME_MORE || state == ZN_HPACK_VALUE_MORE) {
+		if (zn_hpack_number(k, b))
+			zn_hpack_string_begin(k);
+	} else {
+		k->last = k->last << 8 | b;
+		k->number = k->number - 1;
+		if (!k->number)
+			zn_hpack_string_end(k);
+	}
+	return 0;
+}
+
+ZN_HTTP1_LOOP int zn_hpack_bytes(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	if (!c || !s)
+		return 0;
+	for (__u32 i = 0; i < ZN_H2_PART; i++) {
+		if (i >= *(volatile const __u32 *)&s->have)
+			break;
+		zn_hpack_byte(c, s->bytes[i]);
+	}
+	return 0;
+}
+
+/* ---- frames ---- */
+
+ZN_HTTP1_LOOP int zn_h2_head(struct zn_request *c, const struct zn_request_scratch *s, __u32 sends)
+{
+	volatile struct zn_h2_side *d;
+
+	if (!c || !s)
+		return 0;
+	d = &c->h2.side[sends & 1];
+#pragma GCC unroll 16
+	for (__u32 i = 0; i < ZN_H2_HEAD; i++) {
+		__u32 at = d->have;
+
+		if (i >= *(volatile const __u32 *)&s->have)
+			break;
+		d->head[at & (ZN_H2_HEAD - 1)] = s->bytes[i];
+		d->have = at + 1;
+	}
+	return 0;
+}
+
+/* The header of a frame is there. */
+ZN_HTTP1_STEP __u32 zn_h2_head_end(struct zn_request *c, struct zn_h2_side *d, int sends)
+{
+	__u32 more = zn_h2_length(d);
+
+	if (!zn_h2_is_frame(d))
+		return ZN_H2_BROKEN;
+	d->left = more;
+	if (more > ZN_H2_HEAD - ZN_H2_FRAME)
+		more = ZN_H2_HEAD - ZN_H2_FRAME;
+	d->want = ZN_H2_FRAME + (sends && d->head[3] == ZN_H2_DATA ? more : 0);
+	if (sends && d->head[3] == ZN_H2_HEADERS) {
+		c->h2.block.state = ZN_HPACK_FIELD;
+		c->h2.block.http = c->h2.block.grpc = c->h2.block.unsure = 0;
+	}
+	if (sends && (d->head[3] == ZN_H2_PUSH || (d->head[3] == ZN_H2_HEADERS && !zn_h2_is_block(d))))
+		zn_hpack_forget(&c->h2.block); /* it is not read */
+	return d->want > ZN_H2_FRAME ? 0 : ZN_H2_BEGINS | (d->left ? 0 : ZN_H2_ENDS);
+}
+
+/* So many bytes of what zn_h2_look() said are at hand, or were skipped. After ZN_H2_ENDS: zn_h2_next(). */
+ZN_HTTP1_STEP __u32 zn_h2_feed(struct zn_request *c, const struct zn_request_scratch *s, __u32 n, int sends)
+{
+	struct zn_h2_side *d = &c->h2.side[sends & 1];
+	__u32 had = d->have;
+
+	if (!d->want)
+		d->want = ZN_H2_FRAME;
+	if (had < d->want) {
+		zn_h2_head(c, s, sends);
+		if (d->have < d->want)
+			return 0;
+		if (had < ZN_H2_FRAME)
+			return zn_h2_head_end(c, d, sends);
+		d->left -= d->want - ZN_H2_FRAME;
+		return ZN_H2_BEGINS | (d->left ? 0 : ZN_H2_ENDS);
+	}
+	if (sends && zn_h2_is_block(d))
+		zn_hpack_bytes(c, s);
+	d->left = d->left > n ? d->left - n : 0;
+	return d->left ? 0 : ZN_H2_ENDS;
+}
+
+ZN_HTTP1_STEP void zn_h2_next(struct zn_h2_side *d)
+{
+	d->have = 0;
+	d->want = ZN_H2_FRAME;
+}
+
+/* ---- streams ---- */
+
+/* Whether data that are sent begin with an event: a message of gRPC, or one of text/event-stream. */
+ZN_HTTP1_STEP int zn_h2_is_event(struct zn_request *r, const struct zn_h2_side *d)
+{
+	__u32 pad = d->head[4] & ZN_H2_PADDED ? 1 : 0, len = zn_h2_length(d), message;
+	const __u8 *b = &d->head[ZN_H2_FRAME + pad];
+
+	if (r->length) { /* of a message that had no room in one frame */
+		r->length = r->length > len ? r->length - len : 0;
+		return 0;
+	}
+	if (d->have < ZN_H2_FRAME + pad + 5)
+		return 0;
+	if (b[0] <= 1) {
+		message = (__u32)b[1] << 24 | (__u32)b[2] << 16 | (__u32)b[3] << 8 | b[4];
+		r->flags |= ZN_H2_OF_GRPC;
+		r->length = (__u64)message + 5 > len ? (__u64)message + 5 - len : 0;
+		return 1;
+	}
+	if (b[0] == 'e')
+		return b[1] == 'v' && b[2] == 'e' && b[3] == 'n' && b[4] == 't';
+	return d->have == ZN_H2_HEAD && !pad && b[0] == 'd' && b[1] == 'a' && b[2] == 't' && b[3] == 'a' &&
+		b[4] == ':' && b[5] != '[' && b[6] != '[';
+}
+
+/* A header block of a stream was sent to its end. */
+ZN_HTTP1_STEP void zn_h2_answered(struct zn_request *r, const struct zn_h2_block *k, int last)
+{
+	r->state = ZN_REQUEST_BODY;
+	if (k->http)
+		r->status = k->http * 100;
+	if (k->grpc)
+		r->field = k->grpc;
+	r->broken = last && k->unsure;
+}
+
+/* As gRPC itself writes its codes for HTTP: unknown, deadline, unimplemented, internal, unavailable, data loss. */
+#define ZN_GRPC_5XX (1u << 2 | 1u << 4 | 1u << 12 | 1u << 13 | 1u << 14 | 1u << 15)
+ZN_HTTP1_STEP enum zn_request_code zn_h2_code(const struct zn_request *r)
+{
+	__u32 hundreds = r->status / 100, grpc = r->field;
+
+	if (grpc > 1)
+		return ZN_GRPC_5XX >> ((grpc - 1) & 31) & 1 ? ZN_OUTCOME_5XX : ZN_OUTCOME_4XX;
+	if (hundreds < 2 || hundreds > 5)
+		return ZN_OUTCOME_UNKNOWN;
+	if (hundreds == 2 && !grpc && (r->broken || r->flags & ZN_H2_OF_GRPC))
+		return ZN_OUTCOME_UNKNOWN;
+	return (enum zn_request_code)(ZN_OUTCOME_2XX + hundreds - 2);
 }
 #endif
 
@@ -2056,11 +2732,18 @@ struct zn_service_edge {
 /* Attach cookies: what a handler needs to know about the function it stands on. */
 #define ZN_COOKIE(shape, detail, first, family)                                                                        \
 	((__u64)(shape) | (__u64)(detail) << 8 | (__u64)(first) << 16 | (__u64)(family) << 24)
-#define ZN_COOKIE_SHAPE(c)  ((c)&0xff)
-#define ZN_COOKIE_DETAIL(c) ((c) >> 8 & 0xff)
-#define ZN_COOKIE_FIRST(c)  ((c) >> 16 & (ZN_INSN_SLOTS - 1))
-#define ZN_COOKIE_FAMILY(c) ((c) >> 24 & 0xff)
-#define ZN_COOKIE_HIP       (1u << 23) /* a function of HIP: it means the device of its thread */
+#define ZN_COOKIE_OF_CALL(call) ((__u64)(call) << 32)
+#define ZN_COOKIE_SHAPE(c)      ((c)&0xff)
+#define ZN_COOKIE_DETAIL(c)     ((c) >> 8 & 0xff)
+#define ZN_COOKIE_FIRST(c)      ((c) >> 16 & (ZN_INSN_SLOTS - 1))
+#define ZN_COOKIE_FAMILY(c)     ((c) >> 24 & 0xff)
+#define ZN_COOKIE_HIP           (1u << 23)  /* a function of HIP: it means the device of its thread */
+#define ZN_COOKIE_CALL(c)       ((c) >> 32) /* zn_probe.hook_call */
+
+/* What a program on functions of a library is loaded for. A session is entry and return as one link, whose run at the
+ * entry says whether there is one at the return. */
+enum zn_way { ZN_WAY_ENTRY, ZN_WAY_RETURN, ZN_WAY_SESSION };
+#define ZN_CALL_OF_CAST 0x7a6e /* a number that no helper has; see bpf/hit.bpf.h */
 
 /* Shapes: where a function has its arguments and what they mean. One handler each, in bpf/<family>.bpf.c. */
 enum zn_shape {
@@ -2161,9 +2844,9 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
  *   X(NAME, name, kind, entries, key, value, group, needs, swept)
  * name: what BPF programs call it. kind: ARRAY; MAPPED, an array that the daemon has as memory; HASH; SPARSE, a hash
  * that takes its memory as it is used, where the kernel can do that; STACK, of free indices, so that the lowest ones
- * stay in use and few pages are ever touched; PERCPU, an array for each CPU; PENDING, as MAPPED, but in objects for
- * kernels before 5.12 a HASH. entries: where it says 1, it is the machine that decides (zn_bpf_map_sizes()). group: its
- * line in the account of memory, enum zn_map_group. needs: without one of these families (ZN_NEEDS_*) it has one entry.
+ * stay in use and few pages are ever touched; PENDING, as MAPPED, but in objects for kernels before 5.12 a HASH. None
+ * is there for each CPU. entries: where it says 1, it is the machine that decides (zn_bpf_map_sizes()). group: its line
+ * in the account of memory, enum zn_map_group. needs: without one of these families (ZN_NEEDS_*) it has one entry.
  * swept: whose entries are taken out once he has gone: PROCESS, by the id of a process at byte 8 of the key; JOB, by
  * the slot of a job that the value begins with; NOT. */
 #define ZN_MAPS(X)                                                                                                     \
@@ -2181,6 +2864,7 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 	X(SPILLED, spilled, SPARSE, 1, __u32, struct zn_sched_entry, THREADS, ALL, NOT)                                \
 	X(THREAD_STATES, thread_states, MAPPED, ZN_PROCS_MAX, __u32, struct zn_thread_states, THREADS, LIBRARIES, NOT) \
 	X(WORKERS, workers, SPARSE, 1, __u32, struct zn_loader_worker, THREADS, ALL, NOT)                              \
+	X(FAILED, failed, MAPPED, ZN_PROCS_MAX, __u32, struct zn_failed, PROCESSES, LIBRARIES, NOT)                    \
 	X(ALLOCS, allocs, SPARSE, ZN_ALLOCS_MAX, struct zn_alloc_key, struct zn_alloc, LEDGER, GPU_MEM, PROCESS)       \
 	X(CTXS, ctxs, SPARSE, ZN_CTXS_MAX, struct zn_ctx_key, struct zn_ctx, LEDGER, GPU_MEM, PROCESS)                 \
 	X(COMMS, comms, SPARSE, ZN_COMMS_MAX, struct zn_ctx_key, struct zn_comm, LEDGER, NCCL, PROCESS)                \
@@ -2210,7 +2894,7 @@ _Static_assert(sizeof(struct zn_aio) == 16, "padding");
 	X(SERVICES, services, MAPPED, ZN_SERVICES_MAX, __u32, struct zn_serving, OTHER, REQUESTS, NOT)                 \
 	X(ENGINES, engines, ARRAY, ZN_PROCS_MAX, __u32, struct zn_engine, OTHER, REQUESTS, NOT)                        \
 	X(ROUTES, routes, HASH, 2 * ZN_ROUTE_SLOTS, __u64, __u32, OTHER, ALL, NOT)                                     \
-	X(SCRATCH, scratch, PERCPU, 2, __u32, struct zn_request_scratch, OTHER, ALL, NOT)
+	X(SCRATCH, scratch, ARRAY, ZN_SCRATCHES, __u32, struct zn_request_scratch, OTHER, REQUESTS, NOT)
 
 #ifndef __bpf__
 /* ---- The daemon's side. ---- */
@@ -2245,6 +2929,13 @@ struct zn_label {
 #define ZN_LABELS_MAX 12
 enum zn_metric_type { ZN_METRIC_COUNTER, ZN_METRIC_GAUGE, ZN_METRIC_INFO, ZN_METRIC_SUMMARY };
 /* One series of a metric, as a value. All that it points to lives until visit() returns. */
+#define ZN_EXEMPLAR_WAITED 80
+struct zn_exemplar {
+	uint64_t ns, at_ms; /* at_ms: since 1970 */
+	uint32_t events;
+	bool alone;
+	char waited[ZN_EXEMPLAR_WAITED]; /* what it waited for, in visible ASCII */
+};
 struct zn_sample {
 	const char *metric, *help;
 	enum zn_metric_type type;
@@ -2255,6 +2946,10 @@ struct zn_sample {
 	int decimals;
 	bool negative;
 	const struct zn_hist *hist; /* durations; BPF may be adding to it: take what belongs together in one pass */
+	bool fine;                  /* its buckets in text are at powers of 2 */
+	/* Durations that are in it, each of one request. OpenMetrics shows the first one that is in a bucket. */
+	const struct zn_exemplar *exemplar;
+	uint32_t exemplars;
 	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
 	uint64_t since_ms;          /* since 1970: when it began to count */
 };
@@ -2307,9 +3002,16 @@ extern const char zn_version[], zn_commit[];
 
 /* As memset() to 0, but memory that is zero is not written to, so that it is not taken. */
 void zn_pages_clear(void *at, size_t len);
+/* From here on memory is taken in small pages alone, by this process and those that it starts. */
+void zn_pages_small(void);
+/* Gives back the program's own code and constants; what of them is still used comes back by itself. */
+void zn_pages_drop_program(void);
 /* Gives back what the calling thread's stack once had, and variables of its own that are zero: the C library writes to
  * all of them when it starts a thread. Not for the first thread. */
 void zn_pages_drop_stack(void);
+/* Starts a thread that does so first, and waits until it has: that takes memory, as nothing may once the daemon is
+ * ready. */
+int zn_pages_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* ---- base/loop.c (zn_loop_ zn_timer_): the epoll loop. ---- */
 
@@ -2359,6 +3061,7 @@ uint64_t zn_timer_count(struct zn_io *io);
 	X(AMDGPU, "amdgpu")                                                                                            \
 	X(THROTTLED, "throttled")                                                                                      \
 	X(LINK, "link")                                                                                                \
+	X(LOST, "lost")                                                                                                \
 	X(SYSFS_HANG, "sysfs-hang")                                                                                    \
 	X(HANG, "hang")                                                                                                \
 	X(DRIVER, "driver")                                                                                            \
@@ -2400,6 +3103,8 @@ enum zn_scenario {
 #define ZN_URLS_TEXT_MAX (ZN_URLS_MAX * ZN_TEXT_MAX)
 /* Which libraries besides the system's own are hooked: libraries.c. */
 enum zn_user_libraries { ZN_USER_LIBRARIES_SAFE, ZN_USER_LIBRARIES_ALL, ZN_USER_LIBRARIES_NONE };
+/* Of what an example is shown too: of the native stack below one of Python. */
+enum zn_stacks_wanted { ZN_STACKS_OFF, ZN_STACKS_PYTHON, ZN_STACKS_NATIVE };
 enum zn_series { ZN_SERIES_PROCESS, ZN_SERIES_JOB, ZN_SERIES_NODE };
 struct zn_options {
 	bool simulate;
@@ -2414,16 +3119,18 @@ struct zn_options {
 	uint64_t metrics_port;
 	uint64_t ws_port;
 	uint64_t push_interval_ms;
-	uint64_t overhead_budget;            /* parts per million of one core; 0: none is kept */
-	uint64_t families;                   /* bit 1 << enum zn_family */
-	uint64_t gpu_majors[ZN_MAJOR_WORDS]; /* a bit each; none: those of /proc/devices */
-	uint64_t method;                     /* enum zn_probe_method; ZN_METHOD_NONE: the best there is */
-	uint64_t user_libraries;             /* enum zn_user_libraries */
-	uint64_t stacks;                     /* 1: calls are counted by their stack of Python functions */
-	uint64_t ras;                        /* 1: NCCL's RAS service is asked about jobs that hang */
-	uint64_t series;                     /* enum zn_series */
-	char libraries[ZN_TEXT_MAX];         /* files, with commas, that are hooked at the start and stay hooked */
-	uint64_t table_cpus;                 /* 0: as many as the machine may have */
+	uint64_t overhead_budget;             /* parts per million of one core; 0: none is kept */
+	uint64_t families;                    /* bit 1 << enum zn_family */
+	uint64_t gpu_majors[ZN_MAJOR_WORDS];  /* a bit each; none: those of /proc/devices */
+	uint64_t rdma_majors[ZN_MAJOR_WORDS]; /* the same of devices of RDMA */
+	uint64_t method;                      /* enum zn_probe_method; ZN_METHOD_NONE: the best there is */
+	uint64_t user_libraries;              /* enum zn_user_libraries */
+	uint64_t two_links;                   /* 1: no sessions, whatever the kernel has */
+	uint64_t stacks;                      /* enum zn_stacks_wanted */
+	uint64_t ras;                         /* 1: NCCL's RAS service is asked about jobs that hang */
+	uint64_t series;                      /* enum zn_series */
+	char libraries[ZN_TEXT_MAX];          /* files, with commas, that are hooked at the start and stay hooked */
+	uint64_t table_cpus;                  /* 0: as many as the machine may have */
 	uint64_t max_connections;
 	uint64_t max_connections_per_peer;
 	char listen[ZN_TEXT_MAX];    /* addresses with commas between them; "*": all, IPv6 and IPv4; unix:PATH */
@@ -2483,7 +3190,7 @@ int zn_options_read(struct zn_options *o, const char *file, int argc, char **arg
  * them is the daemon's business, and not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);
 
-/* ---- base/text.c (zn_out_ zn_utf8_ zn_str_): bounded output, UTF-8, slices of text. ---- */
+/* ---- base/text.c (zn_out_ zn_text_ zn_utf8_ zn_str_): bounded output, UTF-8, slices of text. ---- */
 
 /* A bounded buffer. Once something did not fit, full is set and stays, and nothing more is written: check it at the
  * end. */
@@ -2518,8 +3225,14 @@ void zn_out_hex(struct zn_out *o, uint64_t v, int digits); /* lower case, at lea
 void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals);
 void zn_out_fraction(
 	struct zn_out *o, uint64_t v, unsigned decimals, unsigned keep); /* keep: digits that stay, even 0 */
+/* The same without a bound, where there is room for ZN_TEXT_NUMBER bytes. Returns the end. */
+#define ZN_TEXT_NUMBER 40
+char *zn_text_u64(char *to, uint64_t v);
+char *zn_text_scaled(char *to, uint64_t v, int decimals);
 /* The fewest digits, at most 17, that read back as the same double; NaN, +Inf and -Inf as Prometheus has them. */
 void zn_out_double(struct zn_out *o, double v);
+/* Whatever of a text is no printable ASCII becomes '?'. */
+void zn_str_plain(char *text);
 /* UTF-8 from raw bytes: each byte that is not part of well-formed UTF-8 (RFC 3629) becomes U+FFFD. */
 void zn_out_utf8(struct zn_out *o, const char *bytes, size_t len);
 /* Streaming UTF-8: the state after one more byte. 0: between two characters (and at the start); BAD stays BAD. */
@@ -2670,6 +3383,8 @@ struct zn_procfs_stat {
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to);
 /* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. */
 uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
+/* Of its main thread alone, by proc_root/PID/schedstat: how long it ran, and waited for a CPU. False: not known. */
+bool zn_procfs_schedstat(const char *proc_root, uint32_t pid, uint64_t *run_ns, uint64_t *queued_ns);
 /* Whether it is in a PID namespace below ours (NSpid of proc(5)): it and what it calls itself by have other numbers. */
 bool zn_procfs_contained(const char *proc_root, uint32_t pid);
 
@@ -2982,6 +3697,65 @@ int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t b
 int zn_elf_variables(
 	int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, uint64_t *base, const char **why);
 
+/* ---- codec/callsite.c (zn_callsite_): what stands before an address that is returned to. ---- */
+
+bool zn_callsite_ends(const uint8_t *code, size_t len); /* whether it ends with a call */
+
+/* ---- codec/unwind.c (zn_unwind_): from a function to its caller, by .eh_frame of a hostile file. ---- */
+
+#define ZN_UNWIND_REGS     17 /* by their DWARF numbers; 16: the address that is returned to */
+#define ZN_UNWIND_SEGMENTS 32
+struct zn_unwind_segment {
+	uint64_t address, offset, len;
+	bool executable;
+};
+/* A file. Addresses are those that it is made for. */
+struct zn_unwind_file {
+	int fd;
+	uint64_t size, budget, until_ns; /* budget: bytes that may still be read; until_ns: and until when */
+	uint64_t table;                  /* .eh_frame_hdr; 0: none */
+	uint64_t sections_at;            /* 0: none */
+	uint16_t sections;
+	size_t segments;
+	struct zn_unwind_segment segment[ZN_UNWIND_SEGMENTS];
+};
+struct zn_unwind_regs {
+	uint64_t reg[ZN_UNWIND_REGS];
+	uint32_t known;   /* a bit each */
+	bool interrupted; /* by a signal: reg[16] is where it goes on, and is behind no call */
+};
+/* A copy of a part of the stack. */
+struct zn_unwind_stack {
+	const uint8_t *bytes;
+	uint64_t from, len;
+};
+enum zn_unwind_step { ZN_UNWIND_CALLER, ZN_UNWIND_END, ZN_UNWIND_LOST };
+/* The descriptor stays the caller's. until_ns: 0: without a limit. */
+bool zn_unwind_open(struct zn_unwind_file *f, int fd, uint64_t budget, uint64_t until_ns);
+bool zn_unwind_read(struct zn_unwind_file *f, uint64_t offset, void *to, size_t len); /* all of it, or false */
+/* The address of code at an offset of the file; false: there is none. */
+bool zn_unwind_address(const struct zn_unwind_file *f, uint64_t offset, uint64_t *address);
+/* pc: an address within the instruction that is being run, or that called. CALLER: regs are the caller's. END: nobody
+ * called it. LOST: that cannot be said for certain, and regs are as they were. */
+enum zn_unwind_step zn_unwind_step(
+	struct zn_unwind_file *f, uint64_t pc, const struct zn_unwind_stack *stack, struct zn_unwind_regs *regs);
+bool zn_unwind_is_behind_call(struct zn_unwind_file *f, uint64_t address);
+bool zn_unwind_is_signal(struct zn_unwind_file *f, uint64_t pc); /* where a signal's handler returns to */
+
+/* ---- codec/symbols.c (zn_symbols_): which functions addresses of a hostile ELF file lie in. ---- */
+
+#define ZN_SYMBOLS_NAME 256
+struct zn_symbol {
+	uint64_t address;           /* in */
+	uint64_t begin, size;       /* out; size 0: no symbol says that it is there */
+	char name[ZN_SYMBOLS_NAME]; /* out: printable ASCII; of C++, with neither templates nor parameters, demangled */
+	uint32_t at[4], count;      /* private: its names */
+};
+/* In .symtab, or else in .dynsym. Sorts the list by address. */
+void zn_symbols_find(struct zn_unwind_file *f, struct zn_symbol *list, size_t count);
+/* The qualified name of a C++ function; false: it is none, or has what is not read here, and o is as it was. */
+bool zn_symbols_demangle(struct zn_out *o, const char *mangled);
+
 /* ---- codec/pycode.c (zn_pycode_): lines and texts of CPython, from hostile memory. ---- */
 
 /* How a version keeps the lines of a function: to 3.9, 3.10, from 3.11 on. */
@@ -3159,7 +3933,6 @@ void zn_ras_answer_check(struct zn_ras_answer *a);
 	X(PCIE_RECEIVED, "pcie_received_bytes_per_second", 0)                                                          \
 	X(PCIE_REPLAYS, "pcie_replays", 0)                                                                             \
 	X(MIG, "mig", 0)                                                                                               \
-	X(LOST, "lost", 0)                                                                                             \
 	X(LINK_SPEED, "link_speed", 1) /* GT/s */                                                                      \
 	X(LINK_SPEED_MAX, "link_speed_max", 1)                                                                         \
 	X(LINK_WIDTH, "link_width", 0)                                                                                 \
@@ -3168,7 +3941,8 @@ void zn_ras_answer_check(struct zn_ras_answer *a);
 	X(PCIE_NONFATAL, "pcie_nonfatal", 0)                                                                           \
 	X(PCIE_FATAL, "pcie_fatal", 0)                                                                                 \
 	X(NUMA_NODE, "numa_node", 0)                                                                                   \
-	X(SUSPENDED, "suspended", 0)
+	X(SUSPENDED, "suspended", 0)                                                                                   \
+	X(LOST, "lost", 0)
 enum zn_figure {
 #define X(e, name, decimals) ZN_FIGURE_##e,
 	ZN_FIGURES(X)
@@ -3285,7 +4059,15 @@ void zn_nvml_check(struct zn_nvml_said *said); /* makes one that comes from shar
  * values. ---- */
 
 /* A way to hook the kernel. */
-enum zn_probe_method { ZN_METHOD_NONE, ZN_METHOD_FENTRY, ZN_METHOD_KPROBE, ZN_METHOD_TRACEPOINT, ZN_METHOD_UPROBE };
+enum zn_probe_method {
+	ZN_METHOD_NONE,
+	ZN_METHOD_FENTRY,
+	ZN_METHOD_KPROBE,
+	ZN_METHOD_TRACEPOINT,
+	ZN_METHOD_UPROBE,         /* a perf event for each function */
+	ZN_METHOD_UPROBE_MULTI,   /* a link for all entries of a library, and one for all returns */
+	ZN_METHOD_UPROBE_SESSION, /* one for both */
+};
 const char *zn_family_label(enum zn_family f); /* of both kinds */
 const char *zn_method_label(enum zn_probe_method t);
 const char *zn_leaf_label(enum zn_leaf leaf);
@@ -3536,6 +4318,7 @@ struct zn_arena_ops {
 	int (*map_hist)(struct zn_arena *a, uint32_t index);
 	int (*map_job)(struct zn_arena *a, uint32_t slot);
 	int (*map_skew)(struct zn_arena *a, uint32_t index);
+	int (*map_failed)(struct zn_arena *a, uint32_t row);
 	void (*release)(struct zn_arena *a, uint32_t row); /* nobody finds the row any more */
 	void (*reuse)(
 		struct zn_arena *a); /* gives back rows that were released a moment ago. NULL: release() does it */
@@ -3574,6 +4357,11 @@ struct zn_arena_ops {
 	void (*server_free)(struct zn_arena *a, uint32_t index);
 	/* Calls of ioctl() on GPUs that are under way: which process's, and since when. NULL: nobody knows. */
 	void (*ioctls)(struct zn_arena *a, void (*call)(void *to, uint32_t id, uint64_t start_ns), void *to);
+	/* Threads that are in uninterruptible sleep: all, or at each call some, in five seconds all of them. NULL: nobody
+	 * knows. still(): whether it is the same sleep that began then. */
+	void (*sleepers)(
+		struct zn_arena *a, bool all, void (*sleeper)(void *to, const struct zn_sched_entry *thread), void *to);
+	bool (*still)(struct zn_arena *a, uint32_t tid, uint64_t since_ns);
 };
 /* What threads remember of their series (vfs.bpf.c) is of no use from here on. */
 static inline void zn_io_changed(struct zn_shared *s)
@@ -3596,6 +4384,7 @@ struct zn_arena {
 	struct zn_server *servers;                /* ZN_SERVERS_MAX; NULL: none */
 	struct zn_request_series *request_series; /* ZN_REQUEST_SERIES; NULL: none */
 	struct zn_serving *services;              /* ZN_SERVICES_MAX; NULL: none */
+	struct zn_failed *failed;                 /* ZN_PROCS_MAX; NULL: none */
 	const struct zn_arena_ops *ops;
 	/* ops->job_task() of a process and of all that it has started already. NULL: of the process alone. The caller's
 	 * to set. */
@@ -3605,6 +4394,7 @@ struct zn_arena {
 	uint8_t job_mapped[ZN_JOBS_MAX / 8];
 	uint8_t skew_mapped[ZN_SKEWS_MAX / 8];
 	uint8_t coarse_mapped[ZN_IO_MAX / 8];
+	uint8_t failed_mapped[ZN_PROCS_MAX / 8];
 };
 /* What becomes of a job's row, for whoever writes to an arena of their own. The serial is stored last: it makes the row
  * a job's. group() and group_gone() are for a control group that has just been entered into, or taken out of, the
@@ -3622,7 +4412,8 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t index);
 struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index);
 struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t index); /* NULL also if it is free */
-void zn_arena_carry(struct zn_arena *a);                           /* each tick: see zn_hist_carry() */
+struct zn_failed *zn_arena_failed(struct zn_arena *a, uint32_t row);
+void zn_arena_carry(struct zn_arena *a); /* each tick: see zn_hist_carry() */
 
 /* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
@@ -3668,13 +4459,19 @@ struct zn_summary {
 struct zn_summary zn_hist_summary(const struct zn_hist *h);
 uint64_t zn_hist_count(const struct zn_hist *h); /* sum of the buckets: agrees with the quantiles while BPF is adding */
 /* What a summary and a histogram show together, from one pass, so that they agree while BPF is adding. le: cumulative
- * counts at powers of 4 from 1.024 us to 68.7 s, which are limits of buckets and so exact; the last is all. */
-#define ZN_LE_COUNT 15
+ * counts at powers of 4 from 1.024 us to 68.7 s, which are limits of buckets and so exact; the last is all. Fine ones
+ * are at powers of 2 from 1.05 ms to 137 s. */
+#define ZN_LE_COUNT      15
+#define ZN_LE_FINE_COUNT 19
 struct zn_spread {
-	uint64_t sum_ns, p50_ns, p99_ns, le[ZN_LE_COUNT];
+	uint64_t count, sum_ns, p50_ns, p99_ns, le[ZN_LE_FINE_COUNT];
 };
-void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to);
-uint64_t zn_le_ns(uint32_t i); /* upper limit of bucket i; UINT64_MAX for the last */
+void zn_hist_spread(const struct zn_hist *h, bool is_fine, struct zn_spread *to);
+uint64_t zn_le_ns(uint32_t i, bool is_fine); /* upper limit of bucket i; UINT64_MAX for the last */
+static inline uint32_t zn_le_count(bool is_fine)
+{
+	return is_fine ? ZN_LE_FINE_COUNT : ZN_LE_COUNT;
+}
 
 /* Exponential buckets, as Prometheus' native histograms and OpenTelemetry have them: bucket i of this scale is above
  * 2^(i/32) and up to 2^((i+1)/32) seconds, 2.2 % wide. Our buckets are 3.1 to 6.3 % wide and have other limits, so each
@@ -3787,8 +4584,8 @@ bool zn_agg_memory_known(const struct zn_agg *a, uint32_t row);
 uint64_t zn_counter_advance(uint64_t *seen, uint64_t now);
 bool zn_counter_is_gauge(uint32_t count); /* it goes down too, and ends with its process */
 
-/* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_): what the kernel's counters say of a process over the
- * last tick, and of the GPUs' drivers. ---- */
+/* ---- model/rates.c (zn_rates_ zn_gpu_calls_ zn_gpu_majors_ zn_rdma_majors_): what the kernel's counters say of a
+ * process over the last tick, and of the GPUs' drivers. ---- */
 
 enum zn_rated {
 	ZN_RATED_LAUNCHES, /* without captured ones */
@@ -3831,6 +4628,7 @@ uint64_t zn_rates_contention(const struct zn_counter_rates *s);
 /* The device numbers of GPU drivers, a bit each, from a file such as /proc/devices: some are given out when a module is
  * loaded. NVIDIA's and DRM's fixed ones are always among them. */
 void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]);
+void zn_rdma_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS]); /* none where there is no such device */
 
 #ifdef ZN_IN_model
 /* One moment of counters that BPF changes; false: it was changed at each try. */
@@ -4105,6 +4903,32 @@ enum zn_stop zn_stopped_kind(char state, const char *place);
 const char *zn_stopped_label(enum zn_stop kind); /* in the snapshot */
 const char *zn_stopped_says(enum zn_stop kind);  /* as behind "process 7": "is stopped by a signal or a debugger" */
 
+/* ---- model/blocked.c (zn_blocked_): the thread of a process that has been in uninterruptible sleep longest. ---- */
+
+#define ZN_BLOCKED_LEAST_NS (5 * ZN_NS_PER_S) /* a shorter sleep is no sign of anything */
+struct zn_blocked_thread {
+	uint32_t id;  /* of the process */
+	uint32_t tid; /* 0: none of it sleeps so */
+	uint64_t since_ns;
+	uint64_t looked_ns;         /* when /proc was asked for one of its threads */
+	char place[ZN_PLACE_BYTES]; /* the function of the kernel that it sleeps in; empty: not known, or not yet */
+};
+struct zn_blocked {
+	const char *proc; /* "/proc"; NULL: there are no such threads */
+	/* As of struct zn_stopped. The caller's to set. */
+	void (*place)(void *owner, uint32_t pid, uint32_t user, char to[ZN_PLACE_BYTES]);
+	void *owner;
+	const struct zn_stopped *stopped; /* knows of first threads that slept before anybody watched; or NULL */
+	struct zn_arena *arena;           /* of this tick */
+	uint64_t tick_ns;
+	uint32_t looks, places; /* in this tick */
+	struct zn_blocked_thread row[ZN_PROCS_MAX];
+};
+void zn_blocked_tick(struct zn_blocked *b, const struct zn_agg *a, uint64_t now_ns); /* after zn_stopped_tick() */
+/* Of the process of this row; false: none of its threads has been in such a sleep for ZN_BLOCKED_LEAST_NS, or the one
+ * that has waits for a child in vfork(), for a dump of its memory, or in a frozen control group. */
+bool zn_blocked_oldest(const struct zn_blocked *b, uint32_t row, const struct zn_proc *p, struct zn_blocked_thread *to);
+
 /* ---- model/startup.c (zn_startup_): what processes do from their start to the first steady launch. ---- */
 
 /* Column 2 is the label `phase`. */
@@ -4244,6 +5068,7 @@ struct zn_cause_group {
 struct zn_cause_row {
 	uint32_t id;                                                               /* of the process */
 	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits, sent; /* at the last tick */
+	uint64_t timed, untimed;                                                   /* launches, likewise */
 	uint64_t stall_ns[ZN_STALL_COUNT]; /* lately: at each tick an eighth fades */
 	uint64_t read_rate;                /* bytes a second, likewise */
 };
@@ -4414,6 +5239,8 @@ struct zn_baseline {
  * were too few. No finite number is no value: nothing changes, and the last score is shown up to 10 s longer. step
  * counts up all the same. */
 int32_t zn_baseline_take(struct zn_baseline *b, double value, const struct zn_baseline_scale *scale, uint32_t step);
+/* What is usual: the median of the last values. NaN: there were too few. */
+double zn_baseline_level(const struct zn_baseline *b, const struct zn_baseline_scale *scale);
 #endif
 
 /* ---- model/xid.c (zn_xid_parse zn_xid_process zn_xids_ zn_amdgpu_): errors of GPUs, as their drivers report them in
@@ -4496,14 +5323,49 @@ struct zn_oom_job {
 struct zn_ooms {
 	struct zn_oom_job job[ZN_JOBS_MAX + 1]; /* by slot; the last: of processes of no job */
 };
-/* jobs: of the arena. The new entry, whose job's memory is not known yet. */
-struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, const struct zn_job_shared *jobs);
+/* The new entry, whose job's memory is not known yet. */
+struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, struct zn_arena *a);
 /* The i-th newest of a job, or of none (serial 0). NULL: there is none. */
 const struct zn_oom_kill *zn_oom_kill(const struct zn_ooms *o, struct zn_job_ref job, uint32_t i);
 uint64_t zn_oom_bytes(const struct zn_oom *oom); /* that it had, of all kinds; ZN_NOT_KNOWN */
 const char *zn_oom_label(enum zn_oom_scope scope);
 /* Who was killed, with how much, and why, in a sentence without a stop. */
 void zn_oom_says(const struct zn_oom_kill *k, char to[ZN_OOM_TEXT]);
+
+/* ---- model/rdma.c (zn_rdma_): system calls on devices of RDMA, by name. ---- */
+
+const char *zn_rdma_call(uint32_t key);  /* "create_qp", "ioctl" */
+const char *zn_rdma_error(uint32_t key); /* "ENOMEM", "other" */
+void zn_rdma_add(struct zn_failed *to, const struct zn_failed *from);
+
+/* ---- model/failed.c (zn_failed_): calls of CUDA and HIP that failed. ---- */
+
+#define ZN_FAILED_NAME    48
+#define ZN_FAILED_RESULTS (ZN_FAILED_CUDA + 1)
+struct zn_failed_result {
+	uint32_t key; /* without a call; 0: others */
+	uint64_t count;
+};
+/* The last result that a process was given, and what returned it first: once a context is lost, all its calls return
+ * one result. */
+struct zn_failed_call {
+	uint32_t pid;
+	uint32_t key; /* 0: none */
+	uint64_t since_ns, last_ns;
+	char comm[16];
+};
+/* As the vendor's header has it, or "other". */
+void zn_failed_name(uint32_t key, char to[ZN_FAILED_NAME]);
+struct zn_failed *zn_failed_of(struct zn_arena *a, uint32_t row, const struct zn_proc *p); /* NULL: nothing failed */
+bool zn_failed_is_fatal(uint32_t key);                                                     /* the context is lost */
+void zn_failed_count(struct zn_failed *f, uint32_t key, uint64_t n);
+void zn_failed_add(struct zn_failed *to, const struct zn_failed *from); /* counts, those of RDMA too */
+/* How often each result came, and last, as key 0, all that have no name or no place; all: of both. */
+uint32_t zn_failed_results(const struct zn_failed *f, uint64_t all, struct zn_failed_result to[ZN_FAILED_RESULTS]);
+/* False: nothing failed. */
+bool zn_failed_last(const struct zn_failed *f, const struct zn_proc *p, struct zn_failed_call *to);
+/* Of two processes of a job: which one is told of. One whose context is lost, and of these the first. */
+bool zn_failed_before(const struct zn_failed_call *a, const struct zn_failed_call *b);
 
 /* ---- model/stacks.c (zn_stacks_): what calls did, by the functions and lines that made them. ---- */
 
@@ -4520,11 +5382,10 @@ struct zn_stacks_root {
 	uint32_t pid, id, owner;
 	struct zn_job_ref job;
 	char comm[16];
-	uint8_t minor;                          /* CPython 3.minor */
-	uint32_t estimated;                     /* leaves of which not each call was looked at, a bit each */
-	uint64_t ended_ns;                      /* 0: it lives */
-	uint64_t folded;                        /* stacks and sums that found no room */
-	struct zn_stack_sum all[ZN_LEAF_COUNT]; /* exact, whether looked at or not */
+	uint8_t minor;      /* CPython 3.minor; 0: it has none */
+	uint32_t estimated; /* leaves of which not each call was looked at, a bit each */
+	uint64_t ended_ns;  /* 0: it lives */
+	uint64_t folded;    /* stacks and sums that found no room */
 };
 /* A line of a function that was called from the line of its parent. line 0: it has none, below 0: not known any
  * more. */
@@ -4548,6 +5409,16 @@ struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root); /*
 uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str name, struct zn_str file, int first);
 uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uint32_t function, int line);
 void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const struct zn_stack_sum *what);
+/* An example of what is below a node, of one leaf: a node below it. */
+#define ZN_STACKS_EXAMPLE "[native example]"
+bool zn_stacks_has_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf); /* or there is no room for one */
+void zn_stacks_put_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, uint32_t example);
+/* Whether it has one, and how many were dropped because their leaf was not known; lacks: something was added to it, and
+ * it has none. Nothing is entered by who asks. */
+bool zn_stacks_find_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, uint32_t *dropped, bool *lacks);
+void zn_stacks_drop_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf);
+/* Whether the owner of a root has room for one more example, with a third of his share left for what is counted. */
+bool zn_stacks_spares(struct zn_stacks *s, uint32_t root);
 void zn_stacks_tick(struct zn_stacks *s, uint64_t now_ns);
 /* Of what was sampled, as much as is told: so much that all is what it is known to be, but no more than four times as
  * much, as then it says too little about the rest. */
@@ -4562,8 +5433,11 @@ uint32_t zn_stacks_moved(const struct zn_stacks *s, uint32_t node);
 uint64_t zn_stacks_show(struct zn_stacks *s, uint64_t seconds, uint64_t now_ns);
 struct zn_stacks_shown {
 	uint32_t node, root, leaf;
+	uint32_t example; /* the innermost node of an example of what is below it; the node itself: there is none */
 	struct zn_stack_sum sum;
 };
+/* Nodes of a stack with its example, at most, with [worker], (deeper), [thread ...], [native example], (truncated). */
+#define ZN_STACKS_DEPTH (ZN_STACK_FRAMES + ZN_NATIVE_FRAMES + 5)
 bool zn_stacks_shown(const struct zn_stacks *s, uint32_t i, struct zn_stacks_shown *to); /* false: there are no more */
 /* What of it is asked for. */
 struct zn_stacks_query {
@@ -4637,6 +5511,9 @@ const struct zn_latency_recent *zn_latency_recent(const struct zn_latency *l, ui
  * NULL. */
 int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
 const char *zn_latency_signal(uint32_t signal);
+/* The 99th percentile, in ms: of the newest step (0: it had none), and what is usual (NaN: not known). */
+double zn_latency_p99_ms(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
+double zn_latency_usual_ms(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal);
 
 /* ---- model/serving.c (zn_serving_): services: servers and engines that serve together. ---- */
 
@@ -4681,6 +5558,66 @@ const char *zn_serving_work_key(enum zn_work work);
 /* Whether this kernel, and the options, let it be counted. */
 bool zn_serving_measured(const struct zn_agg *a, enum zn_work work);
 int zn_serving_work_decimals(enum zn_work work);
+
+/* ---- model/slowness.c (zn_slowness_): what the requests of a server wait for, now and as a rule. ---- */
+
+/* What a request waits for until its first event, or an event for the one before; on the average of the newest step
+ * that had any. Column 2 is the key in JSON. Those of the engine are in the order of enum zn_stall. */
+#define ZN_SLOW_PARTS(X)                                                                                               \
+	X(UNREAD, "unread")                                                                                            \
+	X(QUEUED, "front_runqueue")                                                                                    \
+	X(CPU, "engine_cpu")                                                                                           \
+	X(GPU, "engine_gpu")                                                                                           \
+	X(DATA, "engine_data")                                                                                         \
+	X(DIST, "engine_dist")                                                                                         \
+	X(IO, "engine_io")                                                                                             \
+	X(WAITS_CPU, "engine_runqueue")                                                                                \
+	X(OTHER, "engine_other")
+enum zn_slow_part {
+#define X(e, key) ZN_SLOW_##e,
+	ZN_SLOW_PARTS(X)
+#undef X
+		ZN_SLOW_PARTS
+};
+/* A figure now, and what is usual. NaN: not known. */
+struct zn_slow_figure {
+	double now, usual;
+};
+struct zn_slow { /* of a server, and a signal of latency.c */
+	bool unusual;
+	uint32_t over;                /* steps on end in which it was over the limit */
+	struct zn_slow_figure p99_ms; /* of the newest step; the usual one */
+	struct zn_slow_figure part_ms[ZN_SLOW_PARTS];
+	struct zn_slow_figure held; /* the share of these events of which TCP kept bytes back */
+};
+struct zn_slow_server {
+	struct zn_slow of[ZN_LATENCY_SIGNALS];
+	struct zn_slow_figure busy;      /* the share of the time that the front end's main thread runs, where that does
+					  * most of what the process does */
+	struct zn_slow_figure in_flight; /* of the whole server */
+	struct zn_slow_figure resent;    /* segments that TCP of its engines sends again, per second */
+	struct zn_slow_figure driver;    /* threads of its engines inside ioctl() on a GPU, while they serve */
+	struct zn_slow_figure contended; /* the share of the time that several processes of the node are inside */
+};
+/* What /proc says of a server: CPU time of the process; of its main thread, and how long that waited for a CPU. */
+struct zn_front_times {
+	uint64_t cpu_ns, main_ns, queued_ns;
+};
+/* One mapping made at the start, of which only what is used becomes resident: some 12 KiB of a server. */
+struct zn_slowness;
+int zn_slowness_open(struct zn_slowness **z);
+void zn_slowness_close(struct zn_slowness *z);
+/* Who tells these times, in place of /proc. False: not known. */
+void zn_slowness_front(
+	struct zn_slowness *z, bool (*front)(void *of, uint32_t tgid, struct zn_front_times *to), void *of);
+/* Call it after zn_latency_tick(), with the same steps and clock. */
+void zn_slowness_tick(
+	struct zn_slowness *z, const struct zn_latency *l, const struct zn_agg *agg, uint64_t steps, uint64_t now_ns);
+/* NULL: nothing is known of it; also if z is NULL. */
+const struct zn_slow_server *zn_slowness_of(const struct zn_slowness *z, uint32_t server, uint32_t id);
+const char *zn_slowness_part(enum zn_slow_part part);
+/* Whose job it is about: that of the first engine of its service, else the server's own. */
+struct zn_job_ref zn_slowness_job(const struct zn_arena *a, const struct zn_server *s);
 
 /* ---- model/ports.c (zn_ports_take zn_ports_at zn_port_): ports of InfiniBand and RoCE devices. ---- */
 
@@ -4739,6 +5676,7 @@ struct zn_ports {
 	uint64_t at_ns;  /* when they were read last */
 	struct zn_port port[ZN_PORTS_MAX];
 	uint64_t sum[3]; /* over all: bytes sent, bytes received, errors */
+	uint32_t summed; /* bit i: there was a port that counts what is in sum[i] */
 };
 void zn_ports_take(
 	struct zn_ports *p, const struct zn_port_reading *r, uint32_t count, uint32_t beyond, uint64_t at_ns);
@@ -4775,7 +5713,8 @@ struct zn_device {
 	uint64_t sources;              /* bit 1 << enum zn_source: they tell something now */
 	uint64_t throttled_ns[ZN_THROTTLE_COUNT];
 	bool throttle_known;
-	uint32_t nvml; /* 1 + index of what zernel-gpu says of it; 0: nothing */
+	uint32_t nvml;  /* 1 + index of what zernel-gpu says of it; 0: nothing */
+	bool nvml_knew; /* it has told of this one */
 	struct {
 		uint64_t at_ns; /* 0: never */
 		struct zn_reading reading;
@@ -4808,6 +5747,8 @@ void zn_hardware_scraped(struct zn_hardware *h, const struct zn_scrape_done *fro
 void zn_hardware_heard(struct zn_hardware *h, const struct zn_nvml_said *said, uint64_t now_ns);
 /* What is old goes, and of what is left the best source is shown. */
 void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns);
+/* The index of the device that has this gpu_id or UUID; ZN_GPUS_MAX: nothing is known of it. */
+uint32_t zn_hardware_named(const struct zn_hardware *h, const char *id);
 const struct zn_device *zn_hardware_of(
 	const struct zn_hardware *h, const struct zn_gpu *gpu); /* NULL: none; h may be */
 /* What the link carries now of what it could, in parts per million; width: by its lanes alone. ZN_NOT_KNOWN: not
@@ -5137,7 +6078,7 @@ struct zn_finding {
 	bool critical;
 	const char *next, *metric; /* what to do; where its figure is */
 	uint32_t more;             /* alerts of that rule that are about the job, too */
-	char says[240];            /* the first one's summary */
+	char says[360];            /* the first one's summary, or a sentence of slow.c */
 };
 struct zn_finding_of {
 	struct zn_agg *agg;
@@ -5169,6 +6110,17 @@ size_t zn_why_list(const struct zn_cause_group *g, const struct zn_cause_step *w
 uint32_t zn_why_percent(uint64_t part, uint64_t all); /* rounded; 0 of nothing */
 /* Where there is none, what the job's time is made of. */
 void zn_why_none(const struct zn_cause_step *window, char to[ZN_WHY_MAX]);
+
+/* ---- alert/slow.c (zn_slow_): what holds up the requests of a server, in words. ---- */
+
+/* Of the servers of a job whose requests are unusually slow: the worst one, by signal. How many. */
+size_t zn_slow_findings(const struct zn_slowness *z, const struct zn_arena *a, struct zn_job_ref job,
+	struct zn_finding to[ZN_LATENCY_SIGNALS]);
+/* Of one server; "": nothing is unusual. Returns whether there is something. */
+bool zn_slow_says(const struct zn_slow_server *s, uint32_t signal, uint32_t pid, struct zn_finding *to);
+/* What a request that was slow waited for. */
+#define ZN_SLOW_TEXT 160
+void zn_slow_waited(const struct zn_agg *agg, const struct zn_slow_request *r, char to[ZN_SLOW_TEXT]);
 
 /* ---- worker/worker.c (zn_worker_): what the processes beside the daemon, sender.c and writer.c, have in common. ----
  * */
@@ -5466,9 +6418,11 @@ void zn_reader_close(struct zn_reader *r);
 /* ---- worker/sandbox.c (zn_sandbox_): what is given up once everything is open. ---- */
 
 uint64_t zn_sandbox_capable(void); /* bit 1 << CAP_...: what this thread may do now */
-/* Capabilities are per thread: call it before any is started. */
+/* Capabilities are per thread: those that it starts later have what it has then. */
 int zn_sandbox_capabilities(bool sys_admin);
-int zn_sandbox_system_calls(void); /* of all threads */
+/* First the calling thread alone, while another one loads programs; then all of them, called by the same one. */
+enum zn_sandbox_threads { ZN_SANDBOX_THIS_THREAD, ZN_SANDBOX_ALL_THREADS };
+int zn_sandbox_system_calls(enum zn_sandbox_threads of);
 
 /* What the thread of the loop may still open files in: the first that are added. */
 struct zn_sandbox_folders {
@@ -5526,6 +6480,9 @@ struct zn_sysfs_gpu {
 	char hwmon[64];               /* likewise, of hwmon */
 	uint64_t power_ns, energy_uj; /* when the power was read last; the sum over time */
 	bool counts;                  /* hwmon has a counter of energy */
+	bool driven;                  /* its driver had it at the last look */
+	bool is_virtual;              /* it is a function that another device makes and takes away */
+	bool lost;                    /* it went all the same, or answers no more */
 };
 struct zn_sysfs_zone {
 	char path[96]; /* below the root, of its file */
@@ -5651,6 +6608,8 @@ static inline bool zn_hook_fits(const struct zn_hook *h, enum zn_lib_kind kind)
 }
 /* Fills hook and hook_count, without touching the kernel: what --list-probes shows. */
 void zn_hooks_fill(struct zn_probe *p);
+const char *zn_hooks_call(uint32_t call);   /* without a suffix for its stream; NULL: there is none */
+uint32_t zn_hooks_number(const char *call); /* the same number; 0: there is none */
 
 /* ---- probe/process_info.c (zn_process_ zn_start_ zn_open_ zn_dir_): what /proc says of one process. ---- */
 
@@ -5748,7 +6707,7 @@ struct zn_lib {
 	uint32_t mappers;
 	uint64_t unused_ns;           /* since when there are none; 0: there are */
 	uint64_t hooked_ns;           /* when its probes were attached, of CLOCK_BOOTTIME; 0: none is */
-	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry and return; -1: none */
+	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry or session, and return; -1: none */
 	int event[ZN_HOOKS_MAX][2];   /* by hook, on kernels without multi-uprobe links; -1: none */
 	bool malformed;
 	uint32_t found;               /* hooked functions that it has */
@@ -5786,13 +6745,14 @@ struct zn_spots {
 	pid_t pid; /* whose calls alone count; 0: everybody's */
 };
 /* One link for `count` places from `first` on, or a perf event for place i. A descriptor, or -errno. */
-int zn_attach_multi(int prog_fd, bool ret, const struct zn_spots *s, uint32_t first, uint32_t count);
+int zn_attach_multi(int prog_fd, enum zn_way way, const struct zn_spots *s, uint32_t first, uint32_t count);
 /* A link from a perf event to a program, or, before kernel 5.15 and without a cookie, the event itself. pid 0: of
  * all. */
 struct perf_event_attr;
 int zn_attach_event(struct perf_event_attr *event, pid_t pid, int prog_fd, uint64_t cookie);
 int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct zn_spots *s, uint32_t i);
-#define ZN_TRACE_UPROBE_MULTI 48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
+#define ZN_TRACE_UPROBE_MULTI   48 /* linux/bpf.h from 6.6 on: enum bpf_attach_type */
+#define ZN_TRACE_UPROBE_SESSION 57 /* from 6.13 on */
 #endif
 
 /* ---- probe/maps.c (zn_bpf_map_ zn_batch_): the BPF maps that all objects share, and how hashes are read. ---- */
@@ -5821,6 +6781,13 @@ void zn_bpf_map_unreserve(enum zn_map m, void *at);
 int zn_bpf_map_row(const struct zn_probe *p, enum zn_map m, void *base, uint8_t *bits, size_t row);
 /* What goes on in a process's threads; NULL: it cannot be mapped. */
 struct zn_thread_states *zn_bpf_map_thread_states(struct zn_probe *p, uint32_t row);
+/* A piece of a table as memory, from an entry on, for as long as it is looked at. NULL: it cannot be mapped. */
+struct zn_piece {
+	void *at;
+	size_t offset, bytes;
+};
+void *zn_bpf_map_piece(const struct zn_probe *p, enum zn_map m, size_t from, size_t bytes, struct zn_piece *piece);
+void zn_bpf_map_piece_end(const struct zn_piece *piece);
 /* Kernel memory of all maps, bytes, as the kernel accounts it: now, when all of them are full, and by what they are
  * for, now. */
 enum zn_map_group {
@@ -5838,6 +6805,9 @@ struct zn_map_bytes {
 	uint64_t now, most, group[ZN_MAPS_COUNT];
 };
 struct zn_map_bytes zn_bpf_map_bytes(const struct zn_probe *p);
+/* The same by arithmetic: of all maps when they are full, with all families, on a node that may have so many CPUs.
+ * grows: its kernel takes the memory of hashes as it is used. */
+uint64_t zn_bpf_map_most(uint32_t cpus, bool grows);
 
 /* Reads a hash, some hundred entries at a time. Their memory is one for all: nobody reads two hashes at one time. */
 struct zn_batch {
@@ -5879,7 +6849,7 @@ void zn_object_load_families(struct zn_probe *p, uint64_t families);
 void zn_object_load_jobs(struct zn_probe *p);   /* control groups, forks and moves; sets job and job_why */
 void zn_object_load_stacks(struct zn_probe *p); /* the walker; behind zn_kernel_open(), whose method and why it sets */
 const char *zn_object_hint(int err);            /* what helps against an error of loading */
-const char *zn_object_program(enum zn_family f, bool ret); /* of a family's entries, or of its returns */
+const char *zn_object_program(enum zn_family f, enum zn_way way); /* what it is called in a label */
 void zn_raw_close(struct zn_raw *r, size_t count);
 #endif
 
@@ -5967,6 +6937,15 @@ void zn_bpf_request_tick(struct zn_probe *p, uint64_t now_ns); /* ends what noth
 void zn_bpf_quota_open(struct zn_probe *p); /* once there is the arena: how many entries each table has */
 #endif
 
+/* ---- probe/sleepers.c (zn_sleepers_): threads that the scheduler saw fall into uninterruptible sleep. ---- */
+
+#ifdef ZN_IN_probe
+/* As of struct zn_arena_ops. */
+void zn_sleepers_read(
+	struct zn_arena *a, bool all, void (*sleeper)(void *to, const struct zn_sched_entry *thread), void *to);
+bool zn_sleepers_still(struct zn_arena *a, uint32_t tid, uint64_t since_ns);
+#endif
+
 /* ---- probe/ends.c (zn_ends_): processes whose end the kernel did not report. ---- */
 
 #define ZN_END_HASHES 5 /* tables of what may end without being seen */
@@ -5986,22 +6965,28 @@ struct zn_probe {
 	bool available[ZN_FAMILY_COUNT];
 	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
 	bool old; /* a kernel before 5.12, by what it refuses: file I/O and jobs alone, by objects of their own */
-	bool has_images;        /* one whose trampolines outlast the calls that are in them */
-	bool multi;             /* multi-uprobe links, from kernel 6.6 on */
-	bool grows;             /* hashes take their memory as they are used, from kernel 6.1 on */
-	bool keeps_shadow;      /* return probes leave user shadow stacks right: from kernel 6.11 on */
-	uint64_t families;      /* that are asked for, 1 << enum zn_family */
+	bool has_images;             /* one whose trampolines outlast the calls that are in them */
+	bool multi;                  /* multi-uprobe links, from kernel 6.6 on */
+	bool session;                /* one of them for entries and returns, from kernel 6.13 on */
+	uint32_t cast_id;            /* the kernel's number of what sessions are loaded with; 0: it has none */
+	bool grows;                  /* hashes take their memory as they are used, from kernel 6.1 on */
+	bool keeps_shadow;           /* return probes leave user shadow stacks right: from kernel 6.11 on */
+	uint64_t families;           /* that are asked for, 1 << enum zn_family */
+	enum zn_probe_method method; /* likewise */
+	bool cancelled;
 	uint32_t cpus;          /* that the machine may have, and the tables that follow from them */
 	uint32_t cpus_possible; /* whatever the tables are made for */
 	struct zn_sizes sizes;
-	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT];
-	int map_fd[ZN_MAP_COUNT];       /* by enum zn_map */
-	struct zn_raw exit[2];          /* of a thread, of a program */
+	int entry_fd[ZN_FAMILY_COUNT], return_fd[ZN_FAMILY_COUNT]; /* a session is in the former alone */
+	int map_fd[ZN_MAP_COUNT];                                  /* by enum zn_map */
+	struct zn_raw exit[2];                                     /* of a thread, of a program */
 	struct zn_raw job_on[5];        /* the last one: kills by the kernel, which jobs can do without */
 	struct zn_raw oom_on[1];        /* whose limit was reached; likewise */
 	int walker_fd[ZN_WALKER_COUNT]; /* the walkers of Python's stacks; -1: none */
+	int natives_fd;                 /* the table of copied stacks; -1: none are copied */
 	bool job;                       /* control groups, forks and moves are watched */
 	char job_why[ZN_TEXT_MAX];      /* why not: jobs are then what a scan of /proc finds */
+	bool walks;                     /* the kernel lets programs walk stacks, from 5.17 on, on x86-64 */
 	uint32_t perf_type;             /* of uprobes as perf events; 0: none */
 	struct zn_kernel kernel;
 	struct zn_thread_states *thread_states; /* ZN_PROCS_MAX of them, by row */
@@ -6017,18 +7002,42 @@ struct zn_probe {
 		call_ns; /* what a system call took that fails at once, before anything was attached; 0: that is over */
 	uint64_t stats_ns, missed, run_ns[ZN_PROGRAMS];           /* of our programs, and when they were read */
 	uint32_t end_at[ZN_END_HASHES], end_group[ZN_END_ARRAYS]; /* how far zn_ends_check() has come in each table */
+	uint64_t sleepers_ns; /* when threads that sleep were looked at last, how far that came, and what it found */
+	uint32_t sleepers_at;
+	bool sleepers_beside;
 	uint64_t recount_ns; /* when the processes of jobs were counted last, and what differed then */
 	int32_t recounted[ZN_QUOTA_OWNERS + 1];
 	struct zn_hook hook[ZN_HOOKS_MAX];
+	uint16_t hook_call[ZN_HOOKS_MAX]; /* for zn_hooks_call(): of all names of a function the same */
 	uint32_t hook_count;
 	void (*event)(void *owner, const struct zn_event *ev);
 	void *owner;
 };
-/* Loads the families (bit mask), attaches to the end of processes, calibrates. -errno with *why if nothing at all can
- * be had. method: the one way to file I/O and TCP; ZN_METHOD_NONE: the best there is. cpus: as on how big a
- * machine the tables are; 0: this one. */
+#define ZN_WITH_NATIVE    (1ULL << 63) /* beside the families: native stacks are copied */
+#define ZN_WITH_TWO_LINKS (1ULL << 62) /* and no session is wanted */
+static inline uint64_t zn_probe_families(const struct zn_options *o)
+{
+	return o->families | (o->stacks == ZN_STACKS_NATIVE ? ZN_WITH_NATIVE : 0) |
+		(o->two_links ? ZN_WITH_TWO_LINKS : 0);
+}
+/* Makes the tables, which takes tens of milliseconds, and attaches to the end of processes. -errno with *why if nothing
+ * at all can be had. families: a bit mask. method: the one way to file I/O and TCP; ZN_METHOD_NONE: the best there is.
+ * cpus: as on how big a machine the tables are; 0: this one. */
 int zn_probe_open(
 	struct zn_probe *p, uint64_t families, enum zn_probe_method method, uint32_t cpus, char why[ZN_TEXT_MAX]);
+/* Then loads the families and calibrates, which takes most of a second; another thread may do it. Until it returns,
+ * nothing of the probe but its arena is for others. */
+void zn_probe_load(struct zn_probe *p);
+void zn_probe_cancel(struct zn_probe *p); /* what is being loaded is not needed any more */
+/* How functions of libraries are hooked. */
+static inline enum zn_probe_method zn_probe_method(const struct zn_probe *p)
+{
+	return p->session ? ZN_METHOD_UPROBE_SESSION : p->multi ? ZN_METHOD_UPROBE_MULTI : ZN_METHOD_UPROBE;
+}
+static inline bool zn_probe_cancelled(const struct zn_probe *p)
+{
+	return __atomic_load_n(&p->cancelled, __ATOMIC_RELAXED);
+}
 /* Raises the soft limit of open files as far as open() needs it. -EMFILE with a line in why: the hard limit is too
  * low. */
 int zn_probe_files(char why[ZN_TEXT_MAX]);
@@ -6565,19 +7574,35 @@ bool zn_python_code(
 bool zn_python_text(const struct zn_python_process *p, uint64_t text, uint32_t most, bool tail, struct zn_out *to);
 int zn_python_line(const struct zn_python_process *p, const struct zn_python_code *code, int index); /* of pycode.c */
 
+/* ---- probe/native.c (zn_native_): the functions of a copied stack, by the files that a process has mapped. ---- */
+
+#define ZN_NATIVE_FILE 64
+struct zn_native_frame {
+	char name[ZN_SYMBOLS_NAME], file[ZN_NATIVE_FILE];
+};
+/* Innermost first. python: it ends where the interpreter begins. truncated: there is more, which is not known. */
+struct zn_native_stack {
+	uint32_t count, truncated;
+	struct zn_native_frame frame[ZN_NATIVE_FRAMES];
+};
+/* In the process that may be held up. */
+void zn_native_read(uint32_t pid, const struct zn_native *n, bool python, struct zn_native_stack *to);
+
 /* ---- probe/naming.c (zn_naming_): asks a process of its own for the Python of processes, and for the functions of
  * stacks. ---- */
 
-/* An owner whose processes held up who reads their memory. */
+/* An owner whose processes held up who reads their memory, or whose files who reads those. */
+#define ZN_NAMING_HOLDS 32
 struct zn_naming_hold {
 	uint32_t owner, times;
 	uint64_t until_ns;
 };
 struct zn_naming {
 	struct zn_reader reader;
-	struct zn_naming_hold hold[32];
+	struct zn_naming_hold hold[ZN_NAMING_HOLDS];
 	uint32_t held_pid; /* the last of these processes */
 	uint64_t held_until_ns;
+	struct zn_naming_hold file_hold[ZN_NAMING_HOLDS];
 };
 /* Whose memory: a process, or a worker of it; id: the process's. */
 struct zn_naming_of {
@@ -6591,6 +7616,7 @@ int zn_naming_open(struct zn_naming *n); /* before any thread and any filter */
 void zn_naming_close(struct zn_naming *n);
 /* The process that held a reader up last; 0: none, or it is read again. */
 uint32_t zn_naming_held(const struct zn_naming *n);
+bool zn_naming_waits(struct zn_naming *n, uint32_t owner); /* no copied stack of his is read now */
 /* As zn_python_find(). */
 int zn_naming_find(
 	struct zn_naming *n, const struct zn_naming_of *of, struct zn_python_process *to, char why[ZN_TEXT_MAX]);
@@ -6598,6 +7624,9 @@ int zn_naming_find(
 int zn_naming_ask(struct zn_naming *n, const struct zn_naming_of *of, const struct zn_python_process *p,
 	const struct zn_stack *s);
 struct zn_naming_frame zn_naming_frame(const struct zn_naming *n, uint32_t i);
+/* The functions of a copied stack; no copy is left behind. */
+int zn_naming_native(struct zn_naming *n, const struct zn_naming_of *of, const struct zn_native *copied, bool python,
+	struct zn_native_stack *to);
 
 /* ---- probe/clock.c (zn_clock_ zn_clocks_): a clock on each CPU that runs Python, by which stacks are walked. ---- */
 
@@ -6617,6 +7646,7 @@ void zn_clocks_end(struct zn_clocks *c);
 void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns); /* which CPUs need one */
 void zn_clocks_close(struct zn_clocks *c);
 void zn_clocks_why(const struct zn_clocks *c, char why[ZN_TEXT_MAX]); /* by any thread; empty: they run */
+uint64_t zn_clock_cpu_ns(uint32_t pid); /* what the threads of a process, gone ones too, were on CPUs; 0: not known */
 /* That process, in a row that is mapped. */
 static inline bool zn_clock_lives(const struct zn_arena *a, uint32_t row, uint32_t id)
 {
@@ -6624,6 +7654,86 @@ static inline bool zn_clock_lives(const struct zn_arena *a, uint32_t row, uint32
 
 	return __atomic_load_n(&p->id, __ATOMIC_ACQUIRE) == id && !__atomic_load_n(&p->exit_ns, __ATOMIC_RELAXED);
 }
+
+/* ---- probe/examples.c (zn_examples_): examples of what is below stacks of Python functions. ---- */
+
+/* An owner whose functions were read, and until when no others of his are. */
+struct zn_examples_turn {
+	uint32_t owner;
+	uint64_t until_ns;
+};
+struct zn_examples_slot {
+	uint32_t asleep; /* node of an example of a sleep whose cause is not known yet, and 1; 0: none */
+	uint8_t failed;  /* copies of which nothing could be told */
+};
+struct zn_examples {
+	struct zn_native *native; /* of the kernel; NULL: none are copied */
+	struct zn_examples_turn turn[16];
+	struct zn_examples_slot slot[ZN_STACKS_MAX]; /* of the kernel's table of stacks */
+};
+/* Whose stack is in a slot, and what is known of it. */
+struct zn_examples_whose {
+	struct zn_naming_of of;
+	uint32_t root, node;
+	uint64_t hash;
+};
+struct zn_examples_from {
+	struct zn_stacks *stacks;
+	struct zn_naming *naming;
+	struct zn_stack *table;
+	void *owner;
+	bool (*whose)(void *owner, uint32_t at, struct zn_examples_whose *to); /* false: it is not known yet */
+	bool (*lives)(void *owner, uint32_t at); /* its memory is still that of the process */
+};
+int zn_examples_open(struct zn_examples *e, int fd);
+void zn_examples_close(struct zn_examples *e);
+/* The next one that is filled, from the place *i on; NULL: there is none. */
+struct zn_native *zn_examples_next(struct zn_examples *e, uint32_t *i);
+void zn_examples_free(struct zn_native *n); /* overwrites it */
+/* One owner's files take a twentieth of the time at most, and all owners' half of it. */
+bool zn_examples_may(const struct zn_examples *e, uint32_t owner, uint64_t now_ns);
+void zn_examples_spent(struct zn_examples *e, uint32_t owner, uint64_t begin_ns, uint64_t end_ns);
+/* Reads those that are filled, and puts examples into the tree. */
+void zn_examples_take(struct zn_examples *e, const struct zn_examples_from *from);
+/* Whether a copy of a stack of this root's would be given up unread, as of now. */
+bool zn_examples_in_vain(
+	const struct zn_examples *e, const struct zn_examples_from *from, uint32_t root, uint32_t owner);
+void zn_examples_clear(struct zn_examples *e, uint32_t at); /* another stack is in a slot */
+/* With the lock of stacks held: nodes have moved; a slot may tell the cause of a sleep. */
+void zn_examples_follow(struct zn_examples *e, const struct zn_stacks *s, uint32_t at);
+void zn_examples_settle(
+	struct zn_examples *e, struct zn_stacks *s, const struct zn_stack *stack, uint32_t at, uint32_t node);
+/* Adds its functions below a node, with the lock of stacks held. NO_NODE: there is no room, and nothing is shown. */
+uint32_t zn_examples_add(struct zn_stacks *s, uint32_t root, uint32_t node, const struct zn_native_stack *n);
+
+/* ---- probe/nodes.c (zn_nodes_): the place of a stack in the tree of stacks. ---- */
+
+struct zn_nodes {
+	const struct zn_probe *probe;
+	struct zn_stacks *stacks;
+	struct zn_naming *naming;
+};
+/* A process, by its row and its root in the tree. */
+struct zn_nodes_of {
+	uint32_t id, pid, row, root;
+	const struct zn_python_process *python;
+};
+/* Adds it if it is new, and takes the lock of stacks for that. NO_NODE: there is no room. */
+uint32_t zn_nodes_stack(const struct zn_nodes *n, const struct zn_nodes_of *p, const struct zn_stack *s);
+/* Whether a stack's memory is still that of the process, or of a worker of it. It is asked before and after the memory
+ * is read. */
+bool zn_nodes_lives(const struct zn_nodes *n, const struct zn_nodes_of *p, uint32_t pid);
+
+/* ---- probe/every.c (zn_every_): one in how many calls and sleeps of a process is walked. ---- */
+
+#define ZN_WALKER_ROUND_MS 100
+/* What there was at the last round. */
+struct zn_every {
+	uint64_t launches, others, sleeps, walks, walk_ns;
+};
+/* Says for a process what is walked from here on, by what there was since the last round. Returns the leaves of which
+ * some are passed over, a bit each. */
+uint32_t zn_every_adapt(struct zn_every *last, struct zn_python *r, uint64_t elapsed_ns);
 
 /* ---- probe/walker.c (zn_walker_): from stacks as the kernel has them to functions and lines. ---- */
 
@@ -6798,7 +7908,9 @@ struct zn_job {
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
 	uint64_t counted_ns; /* up to when the GPUs' time is counted */
 	uint64_t lived_ns, unseen_ns[ZN_SPARE_COUNT]; /* of processes that have gone; what was spared of them */
-	bool astray; /* since then a process did something on a GPU that is not known */
+	bool astray;             /* since then a process did something on a GPU that is not known */
+	struct zn_failed failed; /* of processes that have gone */
+	struct zn_failed_call failed_first;
 };
 struct zn_jobs {
 	struct zn_agg *agg;
@@ -6808,12 +7920,15 @@ struct zn_jobs {
 	void *memory;                       /* of the histograms; touched only as far as it is used */
 	uint32_t high;                      /* slots from here on were never used */
 	uint64_t refused;                   /* newcomers that found the table full */
+	bool loading; /* another thread claims slots of the kernel's table: none is looked at until it is done */
 	bool crowded; /* series of file I/O run short: jobs that have ended make room. job/io.c sets it */
 	uint64_t tick_ns;
-	struct zn_hist_sum merged;        /* scratch of zn_job_merge() */
-	uint64_t count[ZN_COUNTER_SLOTS]; /* scratch of zn_job_counts() */
-	uint64_t alerts_ns;               /* alerts that fired up to here are noted */
-	uint32_t tasks[ZN_JOBS_MAX];      /* processes of each job, when one without any was looked for last */
+	struct zn_hist_sum merged;         /* scratch of zn_job_merge() */
+	uint64_t count[ZN_COUNTER_SLOTS];  /* scratch of zn_job_counts() */
+	struct zn_failed failed;           /* of processes of no job that have gone */
+	uint64_t failed_cuda, failed_rdma; /* all of these */
+	uint64_t alerts_ns;                /* alerts that fired up to here are noted */
+	uint32_t tasks[ZN_JOBS_MAX];       /* processes of each job, when one without any was looked for last */
 	struct zn_job_seen {
 		uint32_t id;                 /* zn_proc.id this belongs to */
 		bool asked;                  /* its environment was read, or there is none */
@@ -6857,7 +7972,7 @@ struct zn_job *zn_jobs_find_known(struct zn_jobs *j, const char *id, uint32_t re
 struct zn_job *zn_job_in_slot(struct zn_jobs *j, uint32_t slot);
 #endif
 
-/* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_add_gone zn_job_seen_part): what its processes did. ---- */
+/* ---- job/sums.c (zn_job_merge zn_job_counts zn_job_memory zn_job_failed zn_job_add_ zn_job_seen_part): sums. ---- */
 
 /* What all its processes did, gone ones included; each result lives until the next call. */
 const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, enum zn_operation operation);
@@ -6866,9 +7981,23 @@ struct zn_proc_gpu zn_job_memory(
 	struct zn_jobs *j, const struct zn_job *job); /* alloc_calls to fail_other, of all GPUs */
 /* For how much of the time that its processes lived a part was measured, in thousandths. */
 uint32_t zn_job_seen_part(const struct zn_jobs *j, const struct zn_job *job, enum zn_spare part);
+/* Calls of CUDA and HIP, and system calls on devices of RDMA, that failed; job NULL: of processes of none. */
+struct zn_job_failed {
+	uint64_t cuda, rdma;         /* how many */
+	struct zn_failed sum;        /* by what failed */
+	struct zn_failed_call first; /* of which process to tell; key 0: none */
+};
+uint32_t zn_job_failed_rows(const struct zn_jobs *j, uint32_t to[ZN_PROCS_MAX]); /* of which something failed */
+void zn_job_failed(const struct zn_jobs *j, const struct zn_job *job, const uint32_t *rows, uint32_t row_count,
+	struct zn_job_failed *to);
+void zn_job_add_failed(struct zn_jobs *j, uint32_t row, const struct zn_proc *p); /* of no job, that has gone */
 void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
 
 /* ---- job/gpu_time.c (zn_job_gpus_): what a job holds on each GPU, and whether it uses it. ---- */
+
+/* The mean utilization of its GPUs, as a source of these tells it, in millionths; ZN_NOT_KNOWN: it has none, it has
+ * ended, or nobody tells that of one. h may be NULL. */
+uint64_t zn_job_gpus_utilization(const struct zn_hardware *h, const struct zn_job *job);
 
 #ifdef ZN_IN_job
 void zn_job_gpus_given(struct zn_jobs *j, struct zn_job *job);
@@ -7142,12 +8271,19 @@ struct zn_job_use {
 	uint64_t peak, limit, swap;
 	uint64_t pressure_ns[ZN_PRESSURES][2]; /* some, full */
 };
+#define ZN_STEPS_SHOWN 16 /* steps of a job in metrics and snapshots */
+/* Of a step that runs, as of the last look; 0: not known. */
+struct zn_step_use {
+	uint64_t cpu_ns, peak;
+};
 struct zn_job_uses {
 	struct zn_jobs *jobs;
 	void (*find)(const char *path, struct zn_cgroup_folders *to); /* zn_cgroup_folders(), or a test's */
 	uint32_t next;                                                /* whose turn it is */
 	struct zn_job_use use[ZN_JOBS_MAX];                           /* by slot */
 	struct zn_cgroup_folders folders[ZN_JOBS_MAX];
+	uint32_t next_step[ZN_JOBS_MAX];
+	struct zn_step_use step[ZN_JOBS_MAX][ZN_STEPS_MAX]; /* by slot, and place among the job's steps */
 };
 /* With what its groups that have gone had used. */
 struct zn_use {
@@ -7164,6 +8300,9 @@ void zn_use_tick(struct zn_job_uses *all, uint64_t now_ns); /* after zn_jobs_tic
 void zn_use_of(const struct zn_job_uses *all, const struct zn_job *job, struct zn_use *to);
 /* Of a step that runs: what its group, below the job's, says now, into the step. It reads two files. */
 void zn_use_step(const struct zn_job_uses *all, const struct zn_job *job, struct zn_step *step);
+/* The steps of a job that are shown, in the order of their beginnings, with what the last look saw of those that run:
+ * these first, then the newest. Returns how many. */
+uint32_t zn_use_steps(const struct zn_job_uses *all, const struct zn_job *job, struct zn_step to[ZN_STEPS_SHOWN]);
 uint32_t zn_use_cpus(const char *list);
 uint32_t zn_use_told_cpus(const char *told);
 
@@ -7222,7 +8361,7 @@ struct zn_energy_since {
 #define ZN_FABRIC_SUMS 3 /* as struct zn_ports has them */
 struct zn_job_fabric {
 	uint32_t serial; /* of the job that this is of */
-	bool known;
+	uint32_t known;  /* bit i: sum[i] is, as a port counts it */
 	uint64_t sum[ZN_FABRIC_SUMS];
 };
 struct zn_fabric {
@@ -7382,6 +8521,8 @@ struct zn_sim_request {
 	uint32_t what, events; /* events: that are still to come */
 	bool fails, aborted;
 	uint64_t open_ns, wait_ns, since_ns; /* until the last event; what is waited for now, and for how long */
+	uint64_t unread_ns, first_ns, share[ZN_WORK_COUNT];
+	uint32_t begun; /* of the service */
 };
 struct zn_sim {
 	struct zn_memory_arena memory; /* first */
@@ -7406,8 +8547,11 @@ struct zn_sim {
 	uint32_t job[ZN_SIM_JOBS], jobs_started;
 	struct zn_server *server[ZN_SIM_SERVERS]; /* NULL: none */
 	struct zn_sim_request request[ZN_SIM_REQUESTS];
+	struct zn_proc *engine[ZN_SIM_SERVERS];             /* their engines */
+	struct zn_front_times front;                        /* of the first one */
 	uint64_t server_state;                              /* of the random numbers for requests */
 	struct zn_stacks *stacks;                           /* NULL: nobody is told of Python */
+	bool natives;                                       /* with examples of what is below it */
 	uint32_t root[ZN_SIM_RANKS], root_id[ZN_SIM_RANKS]; /* root_id: zn_proc.id; 0: none */
 	uint64_t stack_state;
 };
@@ -7485,6 +8629,8 @@ void zn_sim_mounts(struct zn_mounts *to); /* names its devices */
 
 /* ---- sim/inference.c (zn_sim_servers_): inference servers of the simulated node. ---- */
 
+/* For zn_slowness_front(). */
+bool zn_sim_servers_front(void *sim, uint32_t tgid, struct zn_front_times *to);
 #ifdef ZN_IN_sim
 void zn_sim_servers_start(struct zn_sim *s);
 void zn_sim_servers_run(struct zn_sim *s); /* once a millisecond */
@@ -7514,10 +8660,11 @@ void zn_sim_hardware(const struct zn_sim *s, struct zn_hardware *to, uint64_t no
 
 struct zn_walk;
 typedef void zn_metric_rows(struct zn_walk *w); /* yields all series of a metric */
+enum zn_twin { ZN_TWIN_NONE, ZN_TWIN_WIDE, ZN_TWIN_FINE /* of zn_hist_spread() */ };
 struct zn_metric {
 	const char *name;
 	enum zn_metric_type type;
-	bool twin;       /* a summary whose durations are a histogram too, by a name of its own */
+	uint8_t twin;    /* enum zn_twin: a summary whose durations are a histogram too, by a name of its own */
 	uint8_t collect; /* enum zn_collect; 0: as its labels say */
 	const char *labels;
 	zn_metric_rows *emit;
@@ -7529,6 +8676,9 @@ struct zn_walk {
 	const struct zn_state *state;
 	void (*visit)(void *to, const struct zn_sample *s);
 	int32_t (*room)(void *to); /* bytes of text that durations of file I/O may take; NULL: any number */
+	/* NULL, or: true: it has the series of a library's probes already; else it is told when it was given them all */
+	bool (*has_library)(void *to, const struct zn_lib *lib);
+	void (*had_library)(void *to, const struct zn_lib *lib);
 	void *to;
 	const struct zn_metric *metric;                 /* at hand */
 	struct zn_sample sample;                        /* of the series at hand */
@@ -7611,8 +8761,14 @@ zn_metric_rows zn_metrics_process_counts, zn_metrics_process_rates, zn_metrics_p
 	zn_metrics_process_worker_time, zn_metrics_process_shares, zn_metrics_process_durations,
 	zn_metrics_process_nccl, zn_metrics_process_skew, zn_metrics_process_lateness, zn_metrics_process_missing,
 	zn_metrics_process_all_wait, zn_metrics_process_issued, zn_metrics_process_longest_wait,
-	zn_metrics_process_driver_stuck, zn_metrics_process_ranks, zn_metrics_process_anomalies,
-	zn_metrics_process_overhead, zn_metrics_process_sampled;
+	zn_metrics_process_driver_stuck, zn_metrics_process_blocked, zn_metrics_process_ranks,
+	zn_metrics_process_anomalies, zn_metrics_process_overhead, zn_metrics_process_sampled;
+#endif
+
+/* ---- output/metrics_failed.c (zn_metrics_failed_): what metrics of failed calls yield. ---- */
+
+#ifdef ZN_IN_output
+zn_metric_rows zn_metrics_failed_process, zn_metrics_failed_job;
 #endif
 
 /* ---- output/metrics_job.c (zn_metrics_job_): what metrics of jobs yield. ---- */
@@ -7639,7 +8795,9 @@ zn_metric_rows zn_metrics_job_counts, zn_metrics_job_oom_kills, zn_metrics_job_i
 	zn_metrics_job_launch_latency, zn_metrics_job_gpu_memory, zn_metrics_job_gpu_complete,
 	zn_metrics_job_nccl_bytes, zn_metrics_job_stalls, zn_metrics_job_gpus, zn_metrics_job_cpu_time,
 	zn_metrics_job_energy, zn_metrics_job_use, zn_metrics_job_ooms, zn_metrics_job_ghosts, zn_metrics_job_memory,
-	zn_metrics_job_pressure, zn_metrics_job_efficiency;
+	zn_metrics_job_pressure, zn_metrics_job_efficiency, zn_metrics_job_steps, zn_metrics_job_utilization;
+/* The jobs that are shown, the same ones in the whole walk. */
+const struct zn_job *const *zn_metrics_job_list(struct zn_walk *w, uint32_t *count);
 #endif
 
 /* ---- output/metrics_node.c (zn_metrics_node_): sums over the processes of the node. ---- */
@@ -7702,6 +8860,8 @@ zn_metric_rows zn_metrics_io_bytes, zn_metrics_io_ops, zn_metrics_io_durations;
 void zn_metrics_request_done(struct zn_walk *w);
 void zn_metrics_request_number(struct zn_walk *w);    /* arg: offset of a field of struct zn_request_series */
 void zn_metrics_request_durations(struct zn_walk *w); /* arg: enum zn_request_duration */
+/* The same by the names of OpenTelemetry's conventions, of those routes that have an operation there. */
+void zn_metrics_request_gen_ai(struct zn_walk *w);
 void zn_metrics_request_seconds(struct zn_walk *w);
 void zn_metrics_request_anomalies(struct zn_walk *w);
 void zn_metrics_server_durations(struct zn_walk *w); /* arg: enum zn_server_duration */
@@ -7771,6 +8931,15 @@ static inline bool zn_metrics_brief(uint32_t collect)
 bool zn_metrics_collected(const struct zn_metric *m, uint32_t collect);
 bool zn_metrics_summary(const struct zn_metric *m, uint32_t collect);
 bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect);
+
+/* ---- output/kept.c (zn_kept_): lines of a library's probes, kept until it changes. ---- */
+
+#define ZN_KEPT_LIBS  16
+#define ZN_KEPT_BYTES (48 << 10) /* of text; a library of CUDA has some 14 KiB */
+/* Of the library that is the i-th of a page, i from 0 on. False: it has to be written, and then noted. */
+bool zn_kept_put(struct zn_out *o, uint32_t i, const struct zn_lib *lib);
+/* Its lines stand in o from `from` on. */
+void zn_kept_note(const struct zn_out *o, size_t from, uint32_t i, const struct zn_lib *lib);
 
 /* ---- output/metrics_text.c (zn_metrics_text): /metrics as text. ---- */
 
@@ -7878,12 +9047,14 @@ void zn_rates_node_json(struct zn_json *j, const struct zn_state *state);
 void zn_rates_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job, const uint64_t *count);
 #endif
 
-/* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_seconds): why a GPU is idle, as JSON. ----
- *  */
+/* ---- output/stalls_json.c (zn_stalls_json zn_stalls_loader_json zn_stalls_blocked_json zn_stalls_seconds): why a GPU
+ * is idle, as JSON. ---- */
 
 /* The keys "stalls" and "dataloader" of a process in the snapshot; null where there is nothing to tell. */
 void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t row);
 void zn_stalls_loader_json(struct zn_json *j, const struct zn_state *state, uint32_t row);
+/* Its thread that has been in uninterruptible sleep longest, if one is. */
+void zn_stalls_blocked_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p);
 
 #ifdef ZN_IN_output
 /* One key for each cause, in seconds; null for data where no loader was seen. */
@@ -7931,11 +9102,20 @@ void zn_hardware_json_energy(struct zn_json *j, const struct zn_hardware *h); /*
 void zn_date_put(struct zn_out *o, uint64_t ms); /* since 1970: ISO 8601 in UTC with milliseconds */
 #endif
 
+/* ---- output/failed_json.c (zn_failed_json): failed calls as JSON of a process and a job. ---- */
+
+#define ZN_FAILED_SAYS 256
+#ifdef ZN_IN_output
+void zn_failed_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p);
+void zn_failed_json_job(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
+#endif
+
 /* ---- output/usage_json.c (zn_use_json): CPU time and memory of a job as JSON. ---- */
 
 /* Into the object of a job: cpu, memory, and pressure where the kernel has accounts of it. Nothing without
  * state->uses. */
 void zn_use_json(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
+void zn_use_json_steps(struct zn_json *j, const struct zn_state *state, const struct zn_job *job);
 
 /* ---- output/ghosts_json.c (zn_ghosts_json): processes that hold a GPU which is not theirs, and GPUs that no job uses,
  * as JSON. ---- */
@@ -8122,13 +9302,15 @@ struct zn_state {
 	const struct zn_options *options;
 	struct zn_agg *agg;
 	struct zn_alerts *alerts;
-	struct zn_probe *probe;                       /* NULL: simulated */
-	struct zn_find *find;                         /* NULL: simulated */
+	struct zn_probe *probe;                       /* NULL: simulated, or not loaded yet */
+	struct zn_find *find;                         /* NULL: likewise */
+	bool loading;                                 /* nothing is measured yet, and what would be is absent */
 	struct zn_stacks *stacks;                     /* NULL: none are walked */
 	struct zn_walker *walker;                     /* NULL: likewise */
 	const struct zn_http_stats *http;             /* NULL: not serving (tests) */
 	struct zn_history *history;                   /* NULL: none is kept (tests) */
 	const struct zn_latency *latency;             /* NULL: likewise */
+	const struct zn_slowness *slowness;           /* NULL: likewise */
 	struct zn_jobs *jobs;                         /* NULL: none (tests) */
 	const struct zn_job_uses *uses;               /* NULL: none (tests) */
 	const struct zn_hardware *hardware;           /* NULL: none (tests) */
@@ -8145,6 +9327,7 @@ struct zn_state {
 	const struct zn_startup *startup;             /* NULL: none (tests) */
 	const struct zn_causes *causes;               /* NULL: none (tests) */
 	const struct zn_stopped *stopped;             /* NULL: none (tests) */
+	const struct zn_blocked *blocked;             /* NULL: none (tests) */
 	const struct zn_budget *budget;               /* NULL: none (tests) */
 	const struct zn_checkpoints *checkpoints;     /* NULL: none (tests) */
 	const struct zn_flights *flights;             /* NULL: none (tests) */
@@ -8167,9 +9350,16 @@ struct zn_state {
 void zn_state_tick(struct zn_state *state);
 /* Once before a request that needs fresh figures: what renders them changes nothing but its own scratch. */
 void zn_state_refresh(const struct zn_state *state);
+/* Of a moment of zn_now_ns(), before the start too. */
+static inline uint64_t zn_state_wall_ms(const struct zn_state *state, uint64_t ns)
+{
+	int64_t after_ns = (int64_t)(ns - state->start_ns);
+
+	return state->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
+}
 static inline const char *zn_state_source(const struct zn_state *state)
 {
-	return state->probe ? "live" : "simulated";
+	return state->probe || state->loading ? "live" : "simulated";
 }
 uint64_t zn_state_lost(const struct zn_state *state, enum zn_loss what);
 /* For how long a change of probes hangs, ns, and in a sentence on what; 0: none does. */
@@ -8502,10 +9692,11 @@ int zn_control_act(struct zn_control_request *r, size_t len, struct zn_out *answ
 
 struct zn_control;
 /* start and end are root's; a start of anybody else is zn_jobs_describe(). */
-/* Listens, and reads the spool beside the socket. An empty path: nothing is opened, *c is NULL, which the others
- * take. */
+/* Listens. An empty path: nothing is opened, *c is NULL, which the others take. */
 int zn_control_open(struct zn_control **c, struct zn_loop *loop, const struct zn_state *state, const char *path,
 	char why[ZN_TEXT_MAX]);
+/* Reads the spool beside the socket, and answers from here on. Who has connected before, waits. */
+int zn_control_start(struct zn_control *c);
 void zn_control_close(struct zn_control *c);
 void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; reads what was left in the spool */
 
@@ -8773,6 +9964,10 @@ struct zn_watch {
 };
 extern char zn_watch_answers[2][ZN_CLIENT_BUFFER];
 int zn_watch_at_least_one(int n);
+/* Counts one more line of the view, and says whether it is on the screen. */
+bool zn_watch_shows_line(struct zn_watch *w);
+/* As many lines as it takes: a sentence whose end is missing may say something else. */
+void zn_watch_put_wrapped(struct zn_watch *w, enum zn_style style, int indent, const char *text);
 /* Takes the answer over and gives the client the other buffer, unless the answer holds nothing new. */
 void zn_watch_take_answer(struct zn_watch *w, uint64_t now_ns);
 void zn_watch_sort_rows(struct zn_watch *w);
@@ -8803,6 +9998,7 @@ void zn_panel_alerts(struct zn_watch *w);
 const char *zn_panel_job(struct zn_str why, char to[ZN_PANEL_JOB]);
 void zn_panel_idle(struct zn_watch *w);
 void zn_panel_gpus(struct zn_watch *w);
+void zn_panel_ports(struct zn_watch *w);
 void zn_panel_details(struct zn_watch *w);
 void zn_panel_help(struct zn_term *t);
 #endif
@@ -8846,6 +10042,19 @@ void zn_cell_peak(struct zn_str object, const struct zn_column *c, char to[ZN_UN
 void zn_cell_elapsed(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
 void zn_cell_nccl(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
 void zn_cell_rank(struct zn_str object, const struct zn_column *c, char to[ZN_UNITS_CELL]);
+#endif
+
+/* ---- cli/watch_failed.c (zn_watch_failed): what failed of a process, and its thread that does not wake. ---- */
+
+#ifdef ZN_IN_cli
+void zn_watch_failed(struct zn_watch *w, struct zn_str process); /* a line of each that is there */
+#endif
+
+/* ---- cli/watch_serving.c (zn_serving_view_): the view of `zernel watch` on what is served. ---- */
+
+#ifdef ZN_IN_cli
+struct view;
+void zn_serving_view_items(struct zn_watch *w, const struct view *v, const int *widths);
 #endif
 
 /* ---- cli/watch_views.c (zn_views_): the tables of its lower part, and what stands around them. ---- */
@@ -8914,6 +10123,7 @@ bool zn_systemd_watches(void); /* whether it restarts a daemon that tells nothin
 
 void zn_announce_families(const struct zn_options *o, const struct zn_probe *p); /* what is absent of them, and why */
 void zn_announce_no_xids(const struct zn_options *o, int err);                   /* -errno of the kernel's log */
+void zn_announce_serving(const struct zn_options *o, const struct zn_serve *s);  /* and probes are still loaded */
 void zn_announce_ready(const struct zn_options *o, const struct zn_serve *s);
 
 /* ---- daemon/confine.c (zn_confine_): which files the loop may read once it runs. ---- */
@@ -8939,6 +10149,7 @@ struct zn_daemon {
 	struct zn_progress progress;
 	struct zn_ranks ranks;
 	struct zn_stopped stopped;
+	struct zn_blocked blocked;
 	struct zn_activity activity;
 	struct zn_budget budget;
 	struct zn_flights flights;
@@ -8973,10 +10184,16 @@ struct zn_daemon {
 	struct zn_control *control;
 	struct zn_history *history;
 	struct zn_latency *latency;
+	struct zn_slowness *slowness;
 	struct zn_baselines *baselines;
 	struct zn_serve serve;
 	struct zn_state state;
-	struct zn_io signals, tick, ring, sim_step, hang;
+	struct zn_io signals, tick, ring, sim_step, hang, loaded;
+	pthread_t loader;
+	bool loads;   /* that thread runs, or has ended and was not joined */
+	int load_err; /* what it ended with */
+	int err;      /* why the loop has ended, if by itself; in words: */
+	char why[ZN_TEXT_MAX];
 	int watchdog_fd;  /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
 	int log_err;      /* -errno: the kernel's log cannot be read */
 	bool exits;       /* a process has gone since the last refresh */
@@ -8986,6 +10203,15 @@ struct zn_daemon {
 #define ZN_DAEMON_OF(io, member) ((struct zn_daemon *)((char *)(io) - __builtin_offsetof(struct zn_daemon, member)))
 void zn_daemon_on_tick(struct zn_io *io, uint32_t events);
 void zn_daemon_find_gpus(struct zn_daemon *d); /* drivers may be loaded by the first process that needs them */
+
+/* ---- daemon/live.c (zn_live_): the kernel's tables at once, and the programs while the loop answers clients. ---- */
+
+int zn_live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX]);
+/* Starts the thread that does the rest. d->loaded is ready when it is over: take() ends it, and makes what it opened
+ * the daemon's; -errno with *why. close() may be called at any time. */
+int zn_live_load(struct zn_daemon *d, char why[ZN_TEXT_MAX]);
+int zn_live_take(struct zn_daemon *d, char why[ZN_TEXT_MAX]);
+void zn_live_close(struct zn_daemon *d);
 #endif
 
 /* ---- zerneld.c (zn_ready): main: parses, opens in order, runs the loop, closes. ---- */

@@ -130,7 +130,7 @@ static void on_device(struct zn_daemon *d, const struct zn_event *ev)
 /* With what its job had at the last look: now it may have less. */
 static void on_oom(struct zn_daemon *d, const struct zn_oom *oom)
 {
-	struct zn_oom_kill *k = zn_oom_add(&d->ooms, oom, d->agg.arena->jobs);
+	struct zn_oom_kill *k = zn_oom_add(&d->ooms, oom, d->agg.arena);
 	const struct zn_job_use *u = oom->job.slot < ZN_JOBS_MAX ? &d->uses.use[oom->job.slot] : NULL;
 
 	if (!u || !oom->job.serial || u->serial != oom->job.serial || !u->kinds_known)
@@ -202,7 +202,8 @@ static void view_open(struct zn_daemon *d)
 	state->rates = &d->rates;
 	zn_ranks_init(&d->ranks, &d->agg, &d->progress, d->options.simulate ? NULL : "/proc");
 	zn_causes_init(&d->causes, &d->agg, &d->progress, &d->ranks);
-	d->stopped.proc = d->causes.proc = d->ranks.proc;
+	d->stopped.proc = d->causes.proc = d->blocked.proc = d->ranks.proc;
+	d->blocked.stopped = &d->stopped;
 	d->causes.stopped = &d->stopped;
 	state->causes = &d->causes;
 	state->servings = &d->servings;
@@ -215,6 +216,7 @@ static void view_open(struct zn_daemon *d)
 	state->progress = &d->progress;
 	state->ranks = &d->ranks;
 	state->stopped = &d->stopped;
+	state->blocked = &d->blocked;
 	zn_budget_init(&d->budget, &d->agg, &d->options, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
 	state->budget = &d->budget;
 	state->ooms = &d->ooms;
@@ -251,74 +253,6 @@ static int signals_open(struct zn_daemon *d)
 	return d->signals.fd < 0 ? -errno : zn_loop_add(&d->loop, &d->signals, EPOLLIN);
 }
 
-/* Without the log there are no errors of GPUs, and everything else. */
-static void log_open(struct zn_daemon *d)
-{
-	d->state.xids = &d->xids;
-	if (d->options.kmsg[0])
-		d->log_err = zn_xids_open(&d->xids, d->options.kmsg);
-}
-
-static int live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
-{
-	int err = 0;
-
-	if (d->options.families >> ZN_FAM_STACKS & 1)
-		err = zn_naming_open(&d->naming);
-	if (err) {
-		snprintf(why, ZN_TEXT_MAX, "cannot start the process that reads functions of Python: %s",
-			strerror(-err));
-		return err;
-	}
-	err = zn_probe_open(&d->probe, d->options.families, d->options.method, d->options.table_cpus, why);
-	if (err)
-		return err;
-	zn_daemon_find_gpus(d);
-	log_open(d);
-	d->probe.event = on_event;
-	d->probe.owner = d;
-	d->probe.arena.job_tree = zn_cgroup_tree;
-	zn_agg_init(&d->agg, &d->probe.arena);
-	d->agg.measured = zn_kernel_measured(&d->probe.kernel);
-	zn_requests_init(&d->requests, &d->probe.arena);
-	zn_serving_init(&d->servings, &d->probe.arena);
-	d->requests.ended = zn_services_ended;
-	zn_gpus_read(&d->agg.gpus, "/proc/driver/nvidia/gpus", "/sys/class/drm");
-	d->state.probe = &d->probe;
-	err = zn_find_open(&d->find, &d->probe, &d->options);
-	if (!err && d->probe.kernel.method[ZN_FAM_STACKS] != ZN_METHOD_NONE)
-		err = zn_stacks_open(&d->stacks);
-	if (!err && d->stacks)
-		err = zn_walker_open(&d->walker, &d->probe, d->stacks, &d->naming);
-	if (!err)
-		err = zn_sandbox_capabilities(!d->probe.multi);
-	if (!err)
-		err = zn_find_start(d->find);
-	if (!err && d->walker)
-		err = zn_walker_start(d->walker);
-	if (err) {
-		snprintf(why, ZN_TEXT_MAX, "cannot start the library finder with fewer privileges: %s", strerror(-err));
-		return err;
-	}
-	d->state.find = d->find;
-	d->state.stacks = d->stacks;
-	d->state.walker = d->walker;
-	d->hang = (struct zn_io){.fd = zn_libraries_timer(zn_find_libraries(d->find)), .ready = on_hang};
-	if (d->hang.fd >= 0 && (err = zn_loop_add(&d->loop, &d->hang, EPOLLIN)))
-		return err;
-	d->agg.process_info = zn_find_process_info;
-	d->ranks.place = d->stopped.place = zn_find_place;
-	d->ranks.owner = d->stopped.owner = d->find;
-	d->flights.look = zn_find_threads;
-	d->flights.owner_of_look = d->find;
-	d->agg.ledger = zn_find_ledger;
-	d->agg.partial_gpus = zn_find_partial_gpus;
-	d->agg.look = zn_find_look;
-	d->agg.owner = d->find;
-	d->ring = (struct zn_io){.fd = zn_probe_ring_fd(&d->probe), .ready = on_ring};
-	return zn_loop_add(&d->loop, &d->ring, EPOLLIN);
-}
-
 static int sim_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_sim_open(&d->sim, d->options.simulate_seed);
@@ -335,6 +269,7 @@ static int sim_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 		if (d->options.stacks)
 			err = zn_stacks_open(&d->stacks);
 		d->state.stacks = d->sim.stacks = d->stacks;
+		d->sim.natives = d->options.stacks == ZN_STACKS_NATIVE;
 	}
 	if (!err)
 		err = zn_timer_open(&d->sim_step, SIM_STEP_MS);
@@ -366,11 +301,16 @@ static int history_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 		err = zn_baselines_open(&d->baselines);
 	if (!err)
 		err = zn_latency_open(&d->latency);
+	if (!err)
+		err = zn_slowness_open(&d->slowness);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot get memory for the history: %s", strerror(-err));
 	d->state.history = d->history;
 	d->state.baselines = d->baselines;
 	d->state.latency = d->latency;
+	d->state.slowness = d->slowness;
+	if (!err && d->options.simulate)
+		zn_slowness_front(d->slowness, zn_sim_servers_front, &d->sim);
 	return err;
 }
 
@@ -385,7 +325,7 @@ static int tick_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 
 	d->tick.ready = zn_daemon_on_tick;
 	d->activity_look.ready = on_activity_look;
-	err = zn_timer_open(&d->tick, d->options.push_interval_ms);
+	err = zn_timer_open(&d->tick, 0); /* it begins when all is there to be looked at */
 	if (!err)
 		err = zn_loop_add(&d->loop, &d->tick, EPOLLIN);
 	if (!err)
@@ -455,7 +395,7 @@ static int files_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 
 static int source_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
-	return d->options.simulate ? sim_open(d, why) : live_open(d, why);
+	return d->options.simulate ? sim_open(d, why) : zn_live_open(d, why);
 }
 
 /* The rules are read first: a mistake in them is reported before anything is opened. */
@@ -466,7 +406,6 @@ static int alerts_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
 }
 
-/* Jobs that run already are found before messages about them arrive. */
 static int jobs_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_jobs_open(&d->jobs, &d->agg, &d->alerts);
@@ -493,14 +432,15 @@ static int jobs_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 		d->sim.annotations = &d->annotations;
 		return 0;
 	}
-	zn_cgroup_scan(&d->probe.arena, "/proc");
-	zn_jobs_found(&d->jobs);
 	return 0;
 }
 
 static void on_mounts(void *daemon)
 {
-	zn_io_sums_refresh(&((struct zn_daemon *)daemon)->io_sums);
+	struct zn_daemon *d = daemon;
+
+	if (!d->state.loading)
+		zn_io_sums_refresh(&d->io_sums);
 }
 
 /* Without the list of mounts I/O is counted all the same. */
@@ -529,16 +469,15 @@ static int control_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	return zn_control_open(&d->control, &d->loop, &d->state, d->options.control, why);
 }
 
-/* In this order. The writer, the sender and the gauge are processes of their own and have nothing of the rest.
- * Capabilities go with the source's; threads may be started after that. */
+/* In this order. The writer, the sender and the gauge are processes of their own and have nothing of the rest. */
 static int (*const modules[])(struct zn_daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
 	sender_open, gauge_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};
 
 static void closed_clear(struct zn_daemon *d)
 {
-	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->sim_step.fd = d->writer.worker.fd =
-		d->sender.worker.fd = d->gauge.worker.fd = d->xids.fd = -1;
+	d->loop.fd = d->signals.fd = d->tick.fd = d->ring.fd = d->hang.fd = d->loaded.fd = d->sim_step.fd =
+		d->writer.worker.fd = d->sender.worker.fd = d->gauge.worker.fd = d->xids.fd = -1;
 	zn_mounts_init(&d->io_sums.mounts);
 }
 
@@ -557,6 +496,7 @@ static void daemon_close(struct zn_daemon *d)
 {
 	zn_control_close(d->control);
 	zn_serve_close(&d->serve);
+	zn_live_close(d);
 	zn_walker_close(d->walker);
 	zn_naming_close(&d->naming);
 	zn_find_close(d->find);
@@ -575,6 +515,7 @@ static void daemon_close(struct zn_daemon *d)
 	zn_loop_close(&d->loop);
 	zn_history_close(d->history);
 	zn_latency_close(d->latency);
+	zn_slowness_close(d->slowness);
 	zn_baselines_close(d->baselines);
 	zn_writer_close(&d->writer);
 	zn_sender_close(&d->sender);
@@ -587,22 +528,21 @@ static int fail_with(const char *why)
 	return EXIT_FAILURE;
 }
 
-static int run_daemon(struct zn_daemon *d)
+/* All is there: from here on clients get figures, and systemd hears that it is so. */
+static int begin_service(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
-	char why[ZN_TEXT_MAX] = "";
-	int err;
+	int err = zn_sandbox_system_calls(ZN_SANDBOX_ALL_THREADS);
 
-	mallopt(M_ARENA_MAX, 1); /* threads that load programs would keep one each */
-	err = daemon_open(d, why);
-
-	d->watchdog_fd = err ? -1 : zn_systemd_open(); /* the filter allows no further socket */
-	if (!err)
-		zn_confine_loop(&d->options, d->folder);
-	if (!err && (err = zn_sandbox_system_calls()))
-		snprintf(why, sizeof(why), "cannot filter system calls: %s", strerror(-err));
 	if (err) {
-		daemon_close(d);
-		return fail_with(why[0] ? why : strerror(-err));
+		snprintf(why, ZN_TEXT_MAX, "cannot filter system calls: %s", strerror(-err));
+		return err;
+	}
+	err = zn_control_start(d->control);
+	if (!err)
+		err = zn_timer_set(&d->tick, d->options.push_interval_ms);
+	if (err) {
+		snprintf(why, ZN_TEXT_MAX, "cannot begin to serve: %s", strerror(-err));
+		return err;
 	}
 	zn_writer_warn(&d->writer, d->folder);
 	if (d->log_err)
@@ -610,17 +550,81 @@ static int run_daemon(struct zn_daemon *d)
 	if (!d->options.simulate)
 		zn_announce_families(&d->options, &d->probe);
 	zn_log_burst = 20;
-	malloc_trim(0); /* what libbpf needed to load is not needed any more */
+	malloc_trim(0); /* what libbpf needed to load is not needed any more, nor is its code */
+	zn_pages_drop_program();
 	zn_announce_ready(&d->options, &d->serve);
 	zn_systemd_tell(d->watchdog_fd, "READY=1");
 	if (!zn_systemd_watches())
 		zn_fd_close(&d->watchdog_fd);
 	zn_ready = true;
+	return 0;
+}
+
+static void on_loaded(struct zn_io *io, uint32_t events)
+{
+	struct zn_daemon *d = ZN_DAEMON_OF(io, loaded);
+
+	(void)events;
+	d->err = zn_live_take(d, d->why);
+	if (!d->err)
+		d->err = begin_service(d, d->why);
+	if (d->err)
+		d->loop.stop = true;
+}
+
+/* The thread that loads keeps the capabilities it needs; this one gives up all but few before the first client. */
+static int begin_loading(struct zn_daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err;
+
+	d->jobs.loading = true;
+	d->probe.event = on_event;
+	d->probe.owner = d;
+	d->ring.ready = on_ring;
+	d->hang.ready = on_hang;
+	d->loaded.ready = on_loaded;
+	err = zn_live_load(d, why);
+	return err ? err : zn_sandbox_capabilities(false);
+}
+
+static int begin_daemon(struct zn_daemon *d, char why[ZN_TEXT_MAX])
+{
+	int err = daemon_open(d, why);
+
+	d->watchdog_fd = err ? -1 : zn_systemd_open(); /* the filter allows no further socket */
+	if (!err && !d->options.simulate)
+		err = begin_loading(d, why);
+	if (err)
+		return err;
+	zn_confine_loop(&d->options, d->folder);
+	if (d->options.simulate)
+		return begin_service(d, why);
+	err = zn_sandbox_system_calls(ZN_SANDBOX_THIS_THREAD);
+	if (err)
+		snprintf(why, ZN_TEXT_MAX, "cannot filter system calls: %s", strerror(-err));
+	else
+		zn_announce_serving(&d->options, &d->serve);
+	return err;
+}
+
+static int run_daemon(struct zn_daemon *d)
+{
+	char why[ZN_TEXT_MAX] = "";
+	int err;
+
+	mallopt(M_ARENA_MAX, 1); /* threads that load programs would keep one each */
+	err = begin_daemon(d, why);
+	if (err) {
+		daemon_close(d);
+		return fail_with(why[0] ? why : strerror(-err));
+	}
 	err = zn_loop_run(&d->loop);
 	zn_ready = false;
 	zn_fd_close(&d->watchdog_fd);
 	daemon_close(d);
-	return err ? fail_with(strerror(-err)) : EXIT_SUCCESS;
+	if (err || d->err)
+		return fail_with(d->why[0] ? d->why : strerror(err ? -err : -d->err));
+	return EXIT_SUCCESS;
 }
 
 /* The service's options are read as it would: the environment of the shell wins over them. */
@@ -645,6 +649,7 @@ static int daemon_main(int argc, char **argv)
 	struct zn_daemon *d = &daemon_;
 	char why[ZN_TEXT_MAX];
 
+	zn_pages_small(); /* before anything is written to a table */
 	if (argc == 2 && strcmp(argv[1], "--docs") == 0) {
 		zn_metrics_docs(stdout);
 		return EXIT_SUCCESS;

@@ -191,17 +191,28 @@ static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int fam
 	ZN_ADD(c->proc->count[ZN_C_HIT(family, first)], 1);
 }
 
-/* A call that is hooked at its entry only: it has no frame, but about half the cost. */
-static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family)
+/* A call that is counted at its entry has no frame, but its cost is some call's around it, too. */
+static __always_inline void zn_call_count(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family, __u64 cost)
 {
 	__u32 first = ZN_COOKIE_FIRST(cookie);
-	__u64 cost = shared.cost_ns[first] / 2;
 
 	if (t->depth)
 		t->frame[(t->depth - 1) & (ZN_FRAMES - 1)].nested_ns += cost;
 	else if (t->group_depth)
 		t->group_nested_ns += cost;
 	ZN_ADD(p->count[ZN_C_HIT(family, first)], 1);
+}
+
+/* One that is hooked at its entry only: it has about half the cost. */
+static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family)
+{
+	zn_call_count(t, p, cookie, family, shared.cost_ns[ZN_COOKIE_FIRST(cookie)] / 2);
+}
+
+/* While the daemon calibrates what a call costs whose return is spared, these are its own calls. */
+static __always_inline bool zn_calibrates_entries(__u32 shape)
+{
+	return ZN_RARE(shape == ZN_S_CALIBRATE && shared.spared);
 }
 
 /* Closes the call that returns here: the stack pointer finds its frame, which has the cookie of its entry. False:

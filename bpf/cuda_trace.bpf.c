@@ -3,7 +3,9 @@
  * Launches, waits for the GPU, and copied bytes: entry and return of the functions of CUDA and HIP. Which function,
  * and what it means, comes with the attach cookie; see the table in src/probe/hooks.c.
  */
+#include "failed.bpf.h"
 #include "stack.bpf.h"
+#include "hit.bpf.h"
 #include "stall.bpf.h"
 
 static __always_inline bool waits_for_gpu(__u32 shape)
@@ -33,25 +35,43 @@ static __always_inline bool launch_stream(struct pt_regs *ctx, __u32 shape, __u6
 	return zn_read_user(to, sizeof(*to), shape == ZN_S_LAUNCH ? ninth : config + 32); /* CUlaunchConfig.hStream */
 }
 
-/* A launch on a capturing stream is recorded into a graph, not run. The flag waits in arg[0] for the return. Nobody's
- * stream is captured, most of the time. */
-static __always_inline void launch_entry(struct zn_frame *f, struct zn_thread *t, struct pt_regs *ctx, __u32 shape)
+/* A launch on a capturing stream is recorded into a graph, not run. Nobody's stream is captured, most of the time. */
+static __always_inline bool is_captured(struct zn_thread *t, struct pt_regs *ctx, __u32 shape)
 {
 	struct zn_ctx_key key;
 	struct zn_proc *p;
 	__u64 stream;
 
-	f->arg[0] = 0;
 	if (ZN_USUAL(!shared.quota[ZN_QUOTA_STREAM].used))
-		return;
+		return false;
 	p = zn_proc_of(t);
 	if (!p || p->count[ZN_C_CAPTURES] == 0 || !launch_stream(ctx, shape, &stream))
-		return;
+		return false;
 	stream_key(&key, t, stream);
-	f->arg[0] = bpf_map_lookup_elem(&streams, &key) != NULL;
+	return bpf_map_lookup_elem(&streams, &key) != NULL;
 }
 
-static __always_inline void launch_return(struct zn_call *c)
+/* A launch of a process that is spared is counted at its entry, whatever it will return. False: it is not spared. */
+static __always_inline bool launch_spared(struct zn_thread *t, struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 shape = ZN_COOKIE_SHAPE(cookie), kind = ZN_COOKIE_DETAIL(cookie);
+	struct zn_proc *p = zn_proc_of(t);
+
+	if (!p || !(p->calls & ZN_SPARES(ZN_SPARE_LAUNCHES)))
+		return false;
+	if (shape != ZN_S_GRAPH_LAUNCH && is_captured(t, ctx, shape))
+		kind = ZN_C_LAUNCH_CAPTURED;
+	ZN_OPAQUE(kind);
+	if (kind > ZN_C_LAUNCH_CAPTURED)
+		return false;
+	ZN_ADD(p->count[kind], 1);
+	ZN_ADD(p->count[ZN_C_LAUNCH_UNTIMED], 1);
+	zn_call_count(
+		t, p, cookie, ZN_FAM_CUDA_TRACE, zn_minus(shared.cost_ns[ZN_COOKIE_FIRST(cookie)], shared.return_ns));
+	return true;
+}
+
+static __always_inline void launch_return(struct pt_regs *ctx, struct zn_call *c)
 {
 	__u32 kind = c->detail;
 
@@ -61,8 +81,10 @@ static __always_inline void launch_return(struct zn_call *c)
 	if (kind > ZN_C_LAUNCH_CAPTURED)
 		return;
 	ZN_ADD(c->proc->count[kind], 1);
-	if (c->result)
+	if (ZN_RARE(c->result)) {
 		ZN_ADD(c->proc->count[ZN_C_LAUNCH_ERRORS], 1);
+		zn_failed(ctx, c);
+	}
 	if (kind != ZN_C_LAUNCH_CAPTURED)
 		zn_record(c->proc, ZN_H_LAUNCH, c->ns, 0, c->result != 0);
 }
@@ -99,14 +121,14 @@ static __always_inline void copy_count(struct zn_proc *p, __u32 direction, __u64
 	ZN_ADD(p->count[ZN_C_COPY_CALLS_HTOD + direction], 1);
 }
 
-#define CUDA_ERROR_NOT_READY 600
-
-static __always_inline void sync_return(struct zn_call *c)
+static __always_inline void sync_return(struct pt_regs *ctx, struct zn_call *c)
 {
 	bool error = c->result != 0 && c->result != CUDA_ERROR_NOT_READY;
 
-	if (error)
+	if (ZN_RARE(error)) {
 		ZN_ADD(c->proc->count[ZN_C_SYNC_ERRORS], 1);
+		zn_failed(ctx, c);
+	}
 	zn_record(c->proc, c->detail, c->ns, 0, error);
 }
 
@@ -195,19 +217,38 @@ static __noinline int box_read(struct box *b, __u64 at, __u32 type)
 	return 1;
 }
 
-/* These two are not static, so that they are verified once: their arguments are numbers. */
+/* These are not static, so that they are verified once: their arguments are numbers. */
 
-#define BATCH_MAX 1024
+#define BATCH_MAX  1024
+#define BATCH_READ 16 /* at once: a read takes as long for one as for all of them */
+#define UNREADABLE (~0ULL)
+
+/* Of the first ones of a batch. */
+__noinline __u64 batch_part(__u64 at, __u64 count)
+{
+	__u64 size[BATCH_READ] = {}, sum = 0, bytes = count * sizeof(size[0]);
+
+	ZN_OPAQUE(bytes);
+	if (bytes > sizeof(size))
+		bytes = sizeof(size);
+	if (!zn_read_user(size, bytes, at))
+		return UNREADABLE;
+#pragma unroll
+	for (int i = 0; i < BATCH_READ; i++)
+		sum += size[i];
+	return sum;
+}
 
 /* The sum of the sizes of a batch. Copies beyond the last that is read are counted as lost. */
 __noinline __u64 batch_bytes(__u64 at, __u64 count)
 {
-	__u64 size, sum = 0, done;
+	__u64 part, sum = 0, done;
 
-	for (done = 0; done < BATCH_MAX && done < count; done++) {
-		if (!zn_read_user(&size, sizeof(size), at + done * sizeof(size)))
+	for (done = 0; done < BATCH_MAX && done < count; done += BATCH_READ) {
+		part = batch_part(at + done * sizeof(part), count - done);
+		if (part == UNREADABLE)
 			return sum;
-		sum += size;
+		sum += part;
 	}
 	if (done < count)
 		zn_lost_many(ZN_LOST_BATCH, count - done);
@@ -325,28 +366,35 @@ static __always_inline void rare_entry(struct zn_frame *f, struct pt_regs *ctx, 
 		copy_entry(f, ctx, cookie);
 }
 
-SEC("uprobe")
-int cuda_entry(struct pt_regs *ctx)
+/* 1: nothing is to be done at the return. */
+static __always_inline int cuda_entry(struct pt_regs *ctx, const struct zn_hit *hit)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 cookie = hit->cookie;
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread(ctx, true);
+	struct zn_thread *t = zn_thread(ctx, hit->id, true);
 	struct zn_frame *f;
 
 	if (ZN_RARE(!t))
-		return zn_nothing(ctx);
+		return zn_no_return() | zn_nothing(ctx);
 	zn_launching(t);
+	if (ZN_RARE(shared.spared & ZN_SPARES(ZN_SPARE_LAUNCHES)) && (is_launch(shape) || shape == ZN_S_GRAPH_LAUNCH) &&
+		zn_way == ZN_WAY_SESSION && launch_spared(t, ctx, cookie))
+		return 1;
 	if (ZN_RARE(is_once(shape))) {
 		count_once(ctx, t, cookie);
-		return 0;
+		return zn_no_return();
 	}
 	f = zn_frame_open(t, ctx, cookie);
 	if (ZN_RARE(!f))
-		return 0;
+		return zn_no_return();
 	if (ZN_USUAL(is_launch(shape))) {
-		launch_entry(f, t, ctx, shape);
+		f->arg[0] = is_captured(t, ctx, shape);
 		zn_frame_start(f);
 		return 0;
+	}
+	if (zn_calibrates_entries(shape)) {
+		t->depth = 0;
+		return zn_no_return();
 	}
 	if (shape != ZN_S_SYNC)
 		rare_entry(f, ctx, cookie);
@@ -369,10 +417,12 @@ static __always_inline int stack_return(struct pt_regs *ctx, struct zn_call *c)
 	return c->shape == ZN_S_LOAD ? zn_stack(ctx, c, ZN_LEAF_LOAD, c->ns) : 0;
 }
 
-static __always_inline void rare_return(struct zn_call *c)
+static __always_inline void rare_return(struct pt_regs *ctx, struct zn_call *c)
 {
+	if (c->result && c->shape != ZN_S_GRAPH_LAUNCH)
+		zn_failed(ctx, c);
 	switch (c->shape) {
-	case ZN_S_GRAPH_LAUNCH: launch_return(c); break;
+	case ZN_S_GRAPH_LAUNCH: launch_return(ctx, c); break;
 	case ZN_S_CAPTURE_BEGIN: capture_return(c, true); break;
 	case ZN_S_CAPTURE_END: capture_return(c, false); break;
 	case ZN_S_COPY:
@@ -384,24 +434,31 @@ static __always_inline void rare_return(struct zn_call *c)
 	}
 }
 
-SEC("uprobe")
-int cuda_return(struct pt_regs *ctx)
+static __always_inline int cuda_return(struct pt_regs *ctx)
 {
 	struct zn_call c;
 
 	if (ZN_RARE(!zn_call_return(&c, ctx, ZN_FAM_CUDA_TRACE)))
 		return zn_nothing(ctx);
 	if (ZN_USUAL(is_launch(c.shape))) {
-		launch_return(&c);
+		launch_return(ctx, &c);
 	} else {
 		if (waits_for_gpu(c.shape))
 			zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 		if (ZN_USUAL(c.shape == ZN_S_SYNC))
-			sync_return(&c);
+			sync_return(ctx, &c);
 		else
-			rare_return(&c);
+			rare_return(ctx, &c);
 	}
 	return ZN_RARE(c.proc->calls & ZN_HAS_PYTHON) ? stack_return(ctx, &c) : 0;
+}
+
+SEC("uprobe")
+int cuda_call(struct pt_regs *ctx)
+{
+	struct zn_hit hit;
+
+	return zn_hit_read(&hit, ctx) ? cuda_return(ctx) : cuda_entry(ctx, &hit);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -3,6 +3,8 @@
  * The ledger of GPU memory: what CUDA or HIP has reserved for a process, on which GPU. Memory of the CUDA context and
  * of loaded modules never passes these functions and is not in it.
  */
+#include "failed.bpf.h"
+#include "hit.bpf.h"
 #include "ledger.bpf.h"
 
 #define CUDA_ERROR_OUT_OF_MEMORY 2
@@ -238,31 +240,42 @@ static __always_inline bool unmap_fits(__u64 at, __u64 end, __u32 id)
 	return key.addr == end;
 }
 
+/* Takes one mapping out, and what it was the last reference of. Returns its bytes; 0: there is none, or another thread
+ * was faster. It is not static, so that it is verified once: its arguments are numbers. */
+__noinline __u64 unmap_one(__u32 row, __u32 id, __u64 at)
+{
+	struct zn_alloc_key key = {.addr = at, .id = id, .kind = ZN_ADDR_MAPPING};
+	struct zn_alloc_key handle = {.id = id, .kind = ZN_K_VMM};
+	struct zn_alloc *a = bpf_map_lookup_elem(&allocs, &key), gone = {};
+	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
+	__u64 bytes;
+
+	if (!a || !p)
+		return 0;
+	handle.addr = a->ctx;
+	bytes = a->bytes;
+	if (bpf_map_delete_elem(&allocs, &key))
+		return 0;
+	entry_give(p);
+	if (vmm_put(p, &handle, &gone) == FREED_MEMORY && gone.bytes)
+		count_free(p, gone.gpu);
+	return bytes;
+}
+
 /* (address, size): at its entry, because the last mapping of a released handle gives the handle back. */
 static __always_inline void vmm_unmap_entry(struct zn_frame *f, struct zn_thread *t)
 {
-	struct zn_alloc_key key = {.addr = f->arg[0], .id = t->id, .kind = ZN_ADDR_MAPPING};
-	struct zn_alloc_key handle = {.id = t->id, .kind = ZN_K_VMM};
-	__u64 bytes, end = f->arg[0] + f->arg[1];
-	struct zn_proc *p = zn_proc_of(t);
-	struct zn_alloc *a, gone = {};
+	__u64 at = f->arg[0], bytes, end = at + f->arg[1];
 
 	f->arg[FREED_KNOWN] = FREED_NOTHING;
-	if (!p || !unmap_fits(key.addr, end, t->id))
+	if (!zn_proc_of(t) || !unmap_fits(at, end, t->id))
 		return;
 	f->arg[FREED_KNOWN] = FREED_REFERENCE;
-	for (int i = 0; i < UNMAP_MAX && key.addr < end; i++) {
-		a = bpf_map_lookup_elem(&allocs, &key);
-		if (!a)
+	for (int i = 0; i < UNMAP_MAX && at < end; i++) {
+		bytes = unmap_one(t->row, t->id, at);
+		if (!bytes)
 			return;
-		handle.addr = a->ctx;
-		bytes = a->bytes;
-		if (bpf_map_delete_elem(&allocs, &key))
-			return; /* another thread was faster */
-		entry_give(p);
-		if (vmm_put(p, &handle, &gone) == FREED_MEMORY && gone.bytes)
-			count_free(p, gone.gpu);
-		key.addr += bytes;
+		at += bytes;
 	}
 }
 
@@ -354,22 +367,23 @@ static __always_inline bool waits_for_gpu(__u32 cookie)
 	return ZN_COOKIE_SHAPE(cookie) == ZN_S_FREE && ZN_COOKIE_DETAIL(cookie) == ZN_K_DEVICE;
 }
 
-SEC("uprobe")
-int gpu_mem_entry(struct pt_regs *ctx)
+static __always_inline int gpu_mem_entry(struct pt_regs *ctx, const struct zn_hit *hit)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct zn_thread *t = zn_thread(ctx, false);
+	__u64 cookie = hit->cookie;
+	struct zn_thread *t = zn_thread(ctx, hit->id, false);
 	struct zn_frame *f;
 
 	if (!t)
-		return zn_nothing(ctx);
+		return zn_no_return() | zn_nothing(ctx);
+	if (zn_calibrates_entries(ZN_COOKIE_SHAPE(cookie)))
+		return zn_no_return();
 	if (ZN_COOKIE_SHAPE(cookie) == ZN_S_CTX_SET) {
 		ctx_set(t, ZN_ARG1(ctx), cookie);
-		return 0;
+		return zn_no_return();
 	}
 	f = zn_frame_push(t, ctx, cookie);
 	if (!f)
-		return 0;
+		return zn_no_return();
 	switch (ZN_COOKIE_SHAPE(cookie)) {
 	case ZN_S_FREE: free_entry(f, t, cookie); break;
 	case ZN_S_VMM_RELEASE: vmm_release_entry(f, t); break;
@@ -389,8 +403,7 @@ static __always_inline int stack_return(struct pt_regs *ctx, struct zn_call *c)
 	return waits_for_gpu(c->frame->cookie) ? zn_stack(ctx, c, ZN_LEAF_GPU, c->ns) : 0;
 }
 
-SEC("uprobe")
-int gpu_mem_return(struct pt_regs *ctx)
+static __always_inline int gpu_mem_return(struct pt_regs *ctx)
 {
 	struct zn_call c;
 
@@ -399,6 +412,8 @@ int gpu_mem_return(struct pt_regs *ctx)
 	if (c.thread->state_at && waits_for_gpu(c.frame->cookie))
 		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
 	note_library(&c);
+	if (ZN_RARE(c.result))
+		zn_failed(ctx, &c);
 	switch (c.shape) {
 	case ZN_S_ALLOC:
 	case ZN_S_HOST_REGISTER: alloc_return(&c); break;
@@ -432,6 +447,14 @@ int gpu_mem_return(struct pt_regs *ctx)
 	case ZN_S_DEVICE_TOTAL: device_return(&c); break;
 	}
 	return stack_return(ctx, &c);
+}
+
+SEC("uprobe")
+int gpu_mem_call(struct pt_regs *ctx)
+{
+	struct zn_hit hit;
+
+	return zn_hit_read(&hit, ctx) ? gpu_mem_return(ctx) : gpu_mem_entry(ctx, &hit);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -295,6 +295,7 @@ struct pid {
 struct sock_common {
 	unsigned short skc_family;
 	__u16 skc_num;
+	__u16 skc_dport; /* in the order of the network */
 	volatile unsigned char skc_state;
 };
 struct sock {
@@ -302,6 +303,9 @@ struct sock {
 	__u16 sk_protocol;
 	__u16 sk_type;
 	struct pid *sk_peer_pid;
+};
+struct unix_sock {
+	struct unix_address *addr; /* NULL: it has no name */
 };
 struct inet_connection_sock {
 	struct {
@@ -364,6 +368,19 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 #endif
+struct bpf_run_ctx {
+};
+struct bpf_session_run_ctx {
+	bool is_return;
+};
+struct bpf_uprobe {
+	__u64 cookie;
+};
+/* Of a program on a function of a library, while it runs: from 6.13 on as it is here. */
+struct bpf_uprobe_multi_run_ctx {
+	struct bpf_session_run_ctx session_ctx;
+	struct bpf_uprobe *uprobe;
+};
 struct task_struct {
 	struct thread_info thread_info;
 	struct task_struct *group_leader;
@@ -379,11 +396,13 @@ struct task_struct {
 	int exit_code;
 	int pid;
 	int tgid;
+	unsigned long min_flt, maj_flt;
 	__u64 start_time; /* of this thread, as bpf_ktime_get_ns() has it */
 	const struct cred *real_cred;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
 	struct files_struct *files;
+	struct bpf_run_ctx *bpf_ctx;
 };
 struct task_struct___before_516 {
 	unsigned int cpu;

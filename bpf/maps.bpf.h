@@ -16,7 +16,6 @@
 #define ZN_MAP_ARRAY(name, n, key, value)  ZN_MAP(name, BPF_MAP_TYPE_ARRAY, n, key, value, 0)
 #define ZN_MAP_MAPPED(name, n, key, value) ZN_MAP(name, BPF_MAP_TYPE_ARRAY, n, key, value, BPF_F_MMAPABLE)
 #define ZN_MAP_HASH(name, n, key, value)   ZN_MAP(name, BPF_MAP_TYPE_HASH, n, key, value, 0)
-#define ZN_MAP_PERCPU(name, n, key, value) ZN_MAP(name, BPF_MAP_TYPE_PERCPU_ARRAY, n, key, value, 0)
 #define ZN_MAP_SPARSE                      ZN_MAP_HASH
 #define ZN_MAP_PROGS(name, n, key, value)  ZN_MAP(name, BPF_MAP_TYPE_PROG_ARRAY, n, key, value, 0)
 #ifdef ZN_NO_FETCH

@@ -4,6 +4,8 @@
  * enqueues and returns), group windows, and which rank a process is in which communicator. Fields of struct ncclComm
  * are never read: their offsets differ from version to version.
  */
+#include "hit.bpf.h"
+#include "record.bpf.h"
 #include "stall.bpf.h"
 #include "stack.bpf.h"
 
@@ -45,13 +47,21 @@ static __always_inline struct zn_comm *comm_find(struct zn_thread *t, __u64 addr
 	return bpf_map_lookup_elem(&comms, &key);
 }
 
-/* What a process has when it ends is given back then. */
-static __noinline int comm_put(struct zn_proc *p, struct zn_ctx_key *key, const struct zn_comm *comm)
+/* What a process has when it ends is given back then. It is not static, so that it is verified once, and copies what
+ * maps of Linux before 6.3 take from a program's own stack alone. */
+__noinline int comm_put(struct zn_proc *p, struct zn_ctx_key *at, struct zn_comm *of)
 {
-	return p && key && comm ? zn_put(&comms, key, comm, p, ZN_QUOTA_COMM, &p->comms) : 0;
+	struct zn_ctx_key key;
+	struct zn_comm comm;
+
+	if (!p || !at || !of)
+		return 0;
+	key = *at;
+	comm = *of;
+	return zn_put(&comms, &key, &comm, p, ZN_QUOTA_COMM, &p->comms);
 }
 
-static __always_inline void comm_add(struct zn_call *c, __u64 addr, const struct zn_comm *comm)
+static __always_inline void comm_add(struct zn_call *c, __u64 addr, struct zn_comm *comm)
 {
 	struct zn_ctx_key key = {.addr = addr, .id = c->thread->id};
 
@@ -93,11 +103,40 @@ static __always_inline void skew_mark(__u32 at)
 
 /* A function that is not static is verified once for all callers; its arguments are numbers. */
 
+/* 0: it is this communicator's, or another rank is just taking it for this one. Without branches, all of which the
+ * verifier would follow in each turn of the loops below. */
+static __always_inline __u64 skew_differs(const struct zn_skew *s, __u64 of, __u64 own, __u64 hash)
+{
+	__u64 known = s->hash, minus = -known, is_known;
+
+	ZN_OPAQUE(minus);
+	is_known = (__s64)(known | minus) >> 63; /* all ones: it is */
+	return (of ^ own) | ((known ^ hash) & is_known);
+}
+
+/* Slot + 1 of a communicator; 0: it has none. All are looked at: users choose ids, so they can have the slots that come
+ * first for somebody's hash. */
+__noinline __u32 skew_find(__u64 hash, __u32 owner)
+{
+	__u64 of = ZN_SKEW_OF(owner, hash);
+
+	for (__u32 i = 0; i < ZN_SKEWS_MAX; i++) {
+		__u32 at = ((__u32)hash + i) & (ZN_SKEWS_MAX - 1);
+		struct zn_skew *s = skew_at(at);
+
+		if (!s)
+			return 0;
+		if (!skew_differs(s, s->of, of, hash))
+			return at + 1;
+	}
+	return 0;
+}
+
 #define SKEW_MADE 0x10000 /* beside a slot: it was free until now */
 
-/* Slot + 1 of a communicator, which takes the first free one if it has none and `make`; 0: none. All are looked
- * at: users choose ids, so they can have the slots that come first for somebody's hash. */
-__noinline __u32 skew_find(__u64 hash, __u32 owner, __u32 make)
+/* The same, and it takes the first free one: in a function of its own, as the verifier would follow both in each
+ * turn. */
+__noinline __u32 skew_take(__u64 hash, __u32 owner)
 {
 	__u64 of = ZN_SKEW_OF(owner, hash), seen;
 
@@ -107,16 +146,13 @@ __noinline __u32 skew_find(__u64 hash, __u32 owner, __u32 make)
 
 		if (!s)
 			return 0;
-		seen = s->of;
-		if (!seen && make) {
-			seen = __sync_val_compare_and_swap(&s->of, 0, of);
-			if (!seen) {
-				s->hash = hash;
-				skew_mark(at);
-				return (at + 1) | SKEW_MADE;
-			}
+		seen = __sync_val_compare_and_swap(&s->of, 0, of);
+		if (!seen) {
+			s->hash = hash;
+			skew_mark(at);
+			return (at + 1) | SKEW_MADE;
 		}
-		if (seen == of && (!s->hash || s->hash == hash)) /* 0: another rank is at the line above */
+		if (!skew_differs(s, seen, of, hash))
 			return at + 1;
 	}
 	return 0;
@@ -125,13 +161,13 @@ __noinline __u32 skew_find(__u64 hash, __u32 owner, __u32 make)
 /* The same, for an owner who may have his share. */
 static __always_inline __u32 skew_slot(__u64 hash, __u32 owner)
 {
-	__u32 slot = skew_find(hash, owner, false);
+	__u32 slot = skew_find(hash, owner);
 
 	if (slot)
 		return slot;
 	if (!zn_quota_take_from(ZN_QUOTA_SKEW, owner))
 		return 0;
-	slot = skew_find(hash, owner, true);
+	slot = skew_take(hash, owner);
 	if (!(slot & SKEW_MADE))
 		zn_quota_give_to(ZN_QUOTA_SKEW, owner);
 	return slot & ~SKEW_MADE;
@@ -336,7 +372,7 @@ static __always_inline void comm_init_return(struct zn_call *c)
 	};
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
 	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
 		return;
 	if (!comm.hash)
@@ -352,7 +388,7 @@ static __always_inline void comm_init_all_return(struct zn_call *c)
 	struct zn_comm comm = {.nranks = n, .tgid = current_tgid()};
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
 	if (has_failed(c))
 		return;
 	for (__u32 i = 0; i < INIT_ALL_MAX && i < n; i++) {
@@ -374,7 +410,7 @@ static __always_inline void comm_split_return(struct zn_call *c)
 	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = ZN_UNKNOWN, .tgid = current_tgid()};
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
 	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[3]))
 		return;
 	if (parent && parent->hash)
@@ -389,7 +425,7 @@ static __always_inline void comm_enter(struct zn_call *c, struct zn_comm *comm, 
 {
 	__u64 addr;
 
-	zn_record(c->proc, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
 	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), at) || !addr)
 		return;
 	skew_join(c, comm);
@@ -476,7 +512,7 @@ static __always_inline void count_operation(struct zn_call *c, __u64 count, __u3
 		else if (!has_failed(c))
 			zn_lost(ZN_LOST_COMM);
 	}
-	zn_record(c->proc, c->detail, c->ns, has_failed(c) ? 0 : bytes, has_failed(c));
+	zn_record_row(c->thread->row, c->detail, c->ns, has_failed(c) ? 0 : bytes, has_failed(c));
 }
 
 /* (buffer, count, type, peer, comm, stream). Communicators whose ranks are not known compare nothing. */
@@ -514,7 +550,8 @@ static __always_inline void group_end_return(struct zn_call *c)
 	if (is_inner(c) || t->group_depth == 0 || --t->group_depth)
 		return;
 	probes_ns = zn_minus(t->group_nested_ns + shared.bias_ns[first], shared.cost_ns[first]);
-	zn_record(c->proc, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, has_failed(c));
+	zn_record_row(
+		c->thread->row, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, has_failed(c));
 }
 
 /* It tells how long the group would take, and ends it: nothing of it is run. */
@@ -537,7 +574,7 @@ static __always_inline void wait_return(struct zn_call *c)
 {
 	zn_inside(c->thread, c->end_ns, ZN_STALL_CPU);
 	if (shared.stalls && zn_is_on(ZN_FAM_DIST_SYNC) && c->ns >= WAIT_NS)
-		zn_record(c->proc, ZN_H_DIST_SYNC, c->ns, 0, false);
+		zn_record_row(c->thread->row, ZN_H_DIST_SYNC, c->ns, 0, false);
 }
 
 /* What is read of the context is read before it is decided what it means: the compiler shall not choose among addresses
@@ -554,16 +591,15 @@ static __always_inline void new_comm_entry(struct zn_frame *f, struct pt_regs *c
 	f->arg[NEW_HASH] = unique_id_hash(shape == ZN_S_COMM_INIT ? id : fifth);
 }
 
-SEC("uprobe")
-int nccl_entry(struct pt_regs *ctx)
+static __always_inline int nccl_entry(struct pt_regs *ctx, const struct zn_hit *hit)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 cookie = hit->cookie;
 	__u32 shape = ZN_COOKIE_SHAPE(cookie);
-	struct zn_thread *t = zn_thread(ctx, waits_for_ranks(shape));
+	struct zn_thread *t = zn_thread(ctx, hit->id, waits_for_ranks(shape));
 	struct zn_frame *f = t ? zn_frame_push(t, ctx, cookie) : NULL;
 
 	if (!f)
-		return zn_nothing(ctx);
+		return zn_no_return() | zn_nothing(ctx);
 	if (shape == ZN_S_COMM_INIT || shape == ZN_S_COMM_INIT_SCALABLE)
 		new_comm_entry(f, ctx, shape);
 	else if (shape == ZN_S_COMM_DESTROY || shape == ZN_S_COMM_ABORT)
@@ -578,8 +614,7 @@ int nccl_entry(struct pt_regs *ctx)
 	return 0;
 }
 
-SEC("uprobe")
-int nccl_return(struct pt_regs *ctx)
+static __always_inline int nccl_return(struct pt_regs *ctx)
 {
 	struct zn_call c;
 
@@ -591,7 +626,7 @@ int nccl_return(struct pt_regs *ctx)
 	case ZN_S_COLL: count_operation(&c, c.frame->arg[2], c.frame->arg[3]); break;
 	case ZN_S_P2P: point_to_point(&c); /* fall through */
 	case ZN_S_BCAST: count_operation(&c, c.frame->arg[1], c.frame->arg[2]); break;
-	case ZN_S_NO_BYTES: zn_record(c.proc, c.detail, c.ns, 0, has_failed(&c)); break;
+	case ZN_S_NO_BYTES: zn_record_row(c.thread->row, c.detail, c.ns, 0, has_failed(&c)); break;
 	case ZN_S_GROUP_START: group_start_return(&c); break;
 	case ZN_S_GROUP_SIMULATE: group_simulate_return(&c); break;
 	case ZN_S_GROUP_END: group_end_return(&c); break;
@@ -606,6 +641,14 @@ int nccl_return(struct pt_regs *ctx)
 	case ZN_S_COMM_ABORT: zn_emit(ZN_EV_COMM_ABORT, c.thread->row, c.result, 0); break;
 	}
 	return waits_for_ranks(c.shape) && !is_inner(&c) ? zn_stack(ctx, &c, ZN_LEAF_NCCL, c.ns) : 0;
+}
+
+SEC("uprobe")
+int nccl_call(struct pt_regs *ctx)
+{
+	struct zn_hit hit;
+
+	return zn_hit_read(&hit, ctx) ? nccl_return(ctx) : nccl_entry(ctx, &hit);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -29,6 +29,15 @@ static __always_inline void count_received(struct zn_proc *p, struct sock *sk, i
 
 #define ID_OF(sk) ((__u32)((sk) >> 10)) /* for what was refused: a socket of TCP is larger than that */
 
+/* From 6.18 on the verifier knows a pointer on the stack for one, and allows no shift of it. */
+static __always_inline __u32 id_of_key(const __u64 *sk)
+{
+	__u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), sk);
+	return ID_OF(number);
+}
+
 static __always_inline void count_unowned(__u32 owner)
 {
 	zn_quota_give_to(ZN_QUOTA_SOCKET, owner);
@@ -50,7 +59,7 @@ static __always_inline void own_connection(struct zn_proc *p, __u64 sk)
 	if (known && bpf_map_update_elem(&socks, &sk, &mine, BPF_EXIST) == 0)
 		zn_quota_move(ZN_QUOTA_SOCKET, before, mine.owner);
 	else if (!zn_quota_try_from(ZN_QUOTA_SOCKET, mine.owner))
-		zn_quota_refuse_once(ZN_QUOTA_SOCKET, mine.owner, ZN_REFUSED_SOCKET, ID_OF(sk));
+		zn_quota_refuse_once(ZN_QUOTA_SOCKET, mine.owner, ZN_REFUSED_SOCKET, id_of_key(&sk));
 	else if (bpf_map_update_elem(&socks, &sk, &mine, BPF_NOEXIST))
 		count_unowned(mine.owner);
 }

@@ -6,6 +6,24 @@
 #include "stall.bpf.h"
 #include <bpf/bpf_core_read.h>
 
+/* Those since it left its CPU last; all of them, if it never did since its process was known. */
+static __always_inline void faults_gone(__u32 tid)
+{
+	const struct task_struct *task = (void *)bpf_get_current_task();
+	struct zn_proc *p = zn_is_on(ZN_FAM_SCHED) ? zn_tracked_current() : NULL;
+	struct zn_sched_entry *r, none = {0};
+
+	if (!p)
+		return;
+	r = zn_sched_entry_find(tid);
+	if (!r || !(r->flags & ZN_SCHED_FAULTS) || zn_sched_entry_proc(r) != p) {
+		if (BPF_CORE_READ(task, start_time) <= p->first_ns)
+			return;
+		r = &none;
+	}
+	zn_faults_add(r, p, BPF_CORE_READ(task, min_flt), BPF_CORE_READ(task, maj_flt), false);
+}
+
 static __always_inline void thread_gone(__u32 tid)
 {
 	struct zn_thread *t = zn_thread_find(tid);
@@ -89,6 +107,7 @@ int process_exit(void *ctx __attribute__((unused)))
 	__u64 id = bpf_get_current_pid_tgid();
 
 	if (TRACKS) {
+		faults_gone(id);
 		thread_gone(id);
 		calls_gone(id >> 32);
 	}

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests that servers answer: of processes that the daemon has marked (the map `served`), over TCP and Unix sockets, by the
- * bytes that they receive and send. Who receives a method is the server; no port and no accept() is needed. The parser is in
- * zernel.h.
+ * Requests that servers answer: of processes that the daemon has marked (the map `served`), over TCP and Unix
+ * sockets, by the bytes that they receive and send. Who receives a method is the server; no port and no accept() is
+ * needed. The parser is in zernel.h.
  *
- * From 6.3 on with the tracepoints that sockets have, before that with fexit of what receives and sends. The bytes are read
- * in the caller's memory at the end of its call, when they were just copied.
+ * From 6.3 on with the tracepoints that sockets have, before that with fexit of what receives and sends. The bytes
+ * are read in the caller's memory at the end of its call, when they were just copied.
  *
- * Limits: what io_uring, recvmmsg() and sendmmsg() move is not read, nor what a 32-bit program does. A Unix socket that its
- * server closes tells nothing: the daemon looks after those.
+ * HTTP/1 is here, HTTP/2 in http2.bpf.h.
+ *
+ * Limits: what io_uring, recvmmsg() and sendmmsg() move is not read, nor what a 32-bit program does. A Unix socket
+ * tells its end to a server that reads or writes (by an error, if the client had not read all), and nothing when the
+ * server closes it: the daemon looks after those.
  */
 #define ZN_HTTP1
 #include "zernel.bpf.h"
 #include <bpf/bpf_core_read.h>
 
-#define UNIX         1
-#define IPV4         2
-#define IPV6         10
-#define STREAM       1
-#define TCP          6
-#define MSG_PEEK     2
-#define TCP_LISTEN   10
-#define PIECES       4      /* of a send whose bytes are gathered */
-#define VECTOR       16     /* pieces whose lengths are added up */
-#define SAME_STEP_NS 500000 /* events that are nearer are of one step: the first one names a role and has no text */
-#define HIST_REFUSED 0xffffffffu
+#define UNIX          1
+#define IPV4          2
+#define IPV6          10
+#define STREAM        1
+#define TCP           6
+#define MSG_PEEK      2
+#define TCP_LISTEN    10
+#define PIECES        4 /* of a send whose bytes are gathered */
+#define SCRATCH_TRIES 8
+#define VECTOR        16     /* pieces whose lengths are added up */
+#define SAME_STEP_NS  500000 /* events that are nearer are of one step: the first one names a role and has no text */
+#define HIST_REFUSED  0xffffffffu
+#define EPIPE         32
+#define ECONNRESET    104
 
 struct piece {
 	__u64 base, len;
@@ -39,6 +45,22 @@ static __always_inline enum socket_kind kind_of(struct sock *sk)
 	if (family == UNIX)
 		return BPF_CORE_READ(sk, sk_type) == STREAM ? IS_UNIX : OTHER;
 	return (family == IPV4 || family == IPV6) && BPF_CORE_READ(sk, sk_protocol) == TCP ? IS_TCP : OTHER;
+}
+
+/* Whether it was accepted, of a connection whose beginning was not seen: what a client receives over HTTP/2 looks alike.
+ * A socket that was accepted has its listener's name or port; a client's has none, or one that the kernel chose. */
+#define CHOSEN_FIRST 32768 /* of the ports that the kernel chooses, as it comes */
+/* Not static: room on the stack of its own, which is full where it is called. */
+__noinline int is_accepted(__u64 at, __u32 port)
+{
+	struct sock *sk = (struct sock *)at;
+	__u32 own, other;
+
+	if (kind_of(sk) == IS_UNIX)
+		return BPF_CORE_READ((struct unix_sock *)sk, addr) != NULL;
+	own = BPF_CORE_READ(sk, __sk_common.skc_num);
+	other = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	return own == port || (own < CHOSEN_FIRST && other >= CHOSEN_FIRST);
 }
 
 /* ---- the bytes ---- */
@@ -137,6 +159,8 @@ static __always_inline __u64 end_of(struct zn_request_scratch *s, const struct v
 		return 0;
 	if (n > VECTOR)
 		return last.base + last.len;
+	ZN_OPAQUE(n); /* as above */
+	n &= 2 * VECTOR - 1;
 	if (bpf_probe_read_user(all, n * sizeof(*all), (void *)v->at))
 		return 0;
 	for (__u32 i = 0; i < VECTOR; i++)
@@ -168,19 +192,30 @@ static __always_inline void last_read(struct zn_request_scratch *s, const struct
 		s->last_len = ZN_LAST_CHUNK;
 }
 
-/* A thread that is preempted in here leaves the first one busy. */
-static __always_inline struct zn_request_scratch *scratch_take(void)
+/* Where there is memory: two places are a CPU's own if there are few CPUs, as a thread that is preempted in here leaves
+ * one busy; else what is free beside them. -1: none. Not static: verified once. */
+__noinline int scratch_find(__u32 cpu)
 {
-#pragma unroll
-	for (__u32 i = 0; i < 2; i++) {
-		__u32 at = i;
+	for (__u32 i = 0; i < SCRATCH_TRIES; i++) {
+		__u32 at = (2 * cpu + i) & (ZN_SCRATCHES - 1);
 		struct zn_request_scratch *s = bpf_map_lookup_elem(&scratch, &at);
 
 		if (s && __sync_val_compare_and_swap(&s->busy, 0, 1) == 0)
-			return s;
+			return at;
 	}
-	zn_lost(ZN_LOST_REQUEST);
-	return NULL;
+	return -1;
+}
+
+static __always_inline struct zn_request_scratch *scratch_take(void)
+{
+	__u32 at = scratch_find(bpf_get_smp_processor_id());
+	struct zn_request_scratch *s = bpf_map_lookup_elem(&scratch, &at);
+
+	if (s)
+		s->slot = at;
+	else
+		zn_lost(ZN_LOST_REQUEST);
+	return s;
 }
 
 static __always_inline void scratch_give(struct zn_request_scratch *s)
@@ -208,8 +243,10 @@ static __always_inline struct zn_request_series *series_at(__u32 index)
 	return index ? bpf_map_lookup_elem(&request_series, &at) : NULL;
 }
 
-/* Not static: see zn_owner_of_cred(). Returns a histogram, or 0. */
-__noinline __u32 duration_claim(__u32 owner)
+/* What is not static is verified once, by itself. */
+
+/* Returns a histogram, or 0. */
+static __always_inline __u32 duration_claim(__u32 owner)
 {
 	__u32 slot = zn_hist_try(owner);
 
@@ -218,12 +255,12 @@ __noinline __u32 duration_claim(__u32 owner)
 	return slot;
 }
 
-static __always_inline void duration_add(__u32 *hist, __u32 owner, __u64 ns)
+__noinline int duration_add(__u32 *hist, __u32 owner, __u64 ns)
 {
-	__u32 slot = *hist, old;
+	__u32 slot = hist ? *hist : HIST_REFUSED, old;
 	struct zn_hist *h;
 
-	if (slot == 0) {
+	if (hist && slot == 0) {
 		slot = duration_claim(owner);
 		old = __sync_val_compare_and_swap(hist, 0, slot ? slot : HIST_REFUSED);
 		if (old && slot)
@@ -231,10 +268,11 @@ static __always_inline void duration_add(__u32 *hist, __u32 owner, __u64 ns)
 		slot = old ? old : slot;
 	}
 	if (slot == 0 || slot == HIST_REFUSED)
-		return;
+		return 0;
 	h = bpf_map_lookup_elem(&hists, &slot);
 	if (h)
 		zn_hist_record(h, ns);
+	return 0;
 }
 
 #define SERIES_TRIES 8
@@ -300,24 +338,25 @@ static __always_inline __u32 route_of(const struct zn_request *c)
 }
 
 /* Once for each request, whoever comes first. */
-static __always_inline void request_finish(struct zn_request *c, enum zn_request_code code, __u64 at)
+__noinline int request_finish(struct zn_request *c, __u32 code, __u64 at)
 {
-	struct zn_request_series *s = series_at(__sync_lock_test_and_set(&c->series, 0));
-	__u64 ns = zn_minus(at, c->start_ns);
-	__u32 outcome = code;
+	struct zn_request_series *s;
+	__u64 ns;
 
+	if (!c)
+		return 0;
+	s = series_at(__sync_lock_test_and_set(&c->series, 0));
+	ns = zn_minus(at, c->start_ns);
 	c->state = ZN_REQUEST_IDLE;
-	if (!s || s->id != c->id)
-		return;
-	ZN_OPAQUE(outcome);
-	if (outcome >= ZN_OUTCOME_COUNT)
-		return;
-	ZN_ADD(s->done[outcome], 1);
+	if (!s || s->id != c->id || code >= ZN_OUTCOME_COUNT)
+		return 0;
+	ZN_ADD(s->done[code], 1);
 	ZN_ADD(s->in_flight, -1);
 	ZN_ADD(s->open_ns, ns);
 	if (code != ZN_OUTCOME_ABORTED)
 		duration_add(&s->hist[ZN_REQUEST_WHOLE], s->owner, ns);
 	share_end(c, (s->route & 0xffff) | code << 16, at);
+	return 0;
 }
 
 /* How long the last bytes lay in the socket. */
@@ -333,9 +372,10 @@ static __always_inline __u64 unread_add(struct zn_server *server, struct sock *s
 	return ns;
 }
 
-static __always_inline void request_begin(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
+static __always_inline void request_begin(
+	struct zn_request *c, struct zn_server *server, struct sock *sk, __u32 route, __u64 now)
 {
-	__u32 index = series_of(server, route_of(c));
+	__u32 index = series_of(server, route);
 	struct zn_request_series *s = series_at(index);
 
 	zn_http1_begin(c, now);
@@ -350,16 +390,20 @@ static __always_inline void request_begin(struct zn_request *c, struct zn_server
 		share_begin(c, server->service_at, now);
 }
 
-static __always_inline void event_count(struct zn_request *c, struct zn_server *server, struct sock *sk, __u64 now)
+__noinline int event_count(struct zn_request *c, struct zn_server *server, __u64 sk, __u64 now)
 {
-	struct zn_request_series *s = series_at(c->series);
-	__u64 before = c->event_ns;
 	struct tcp_sock *tcp = (void *)sk;
+	struct zn_request_series *s;
+	__u64 before;
 
+	if (!c || !server)
+		return 0;
+	s = series_at(c->series);
+	before = c->event_ns;
 	c->event_ns = now;
 	c->events++;
 	if (!s || s->id != c->id)
-		return;
+		return 0;
 	ZN_ADD(s->events, 1);
 	if (!before)
 		duration_add(&s->hist[ZN_REQUEST_FIRST], s->owner, zn_minus(now, c->read_ns));
@@ -370,10 +414,18 @@ static __always_inline void event_count(struct zn_request *c, struct zn_server *
 	else
 		share_refresh(c, now);
 	if (c->is_unix || BPF_CORE_READ(tcp, write_seq) == BPF_CORE_READ(tcp, snd_nxt))
-		return;
+		return 0;
 	ZN_ADD(server->held[before ? 1 : 0], 1);
 	if (c->held < 0xffff)
 		c->held++;
+	return 0;
+}
+
+static __always_inline void rtt_add(struct zn_server *server, struct sock *sk)
+{
+	__u32 us = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us) >> 3;
+
+	duration_add(&server->hist[ZN_SERVER_RTT], server->owner, (__u64)us * 1000);
 }
 
 static __always_inline void protocol_count(const struct zn_request *c, struct zn_server *server)
@@ -396,11 +448,15 @@ static __always_inline void entry_drop(struct zn_request *c, __u64 sk)
 
 static __always_inline void request_close(struct zn_request *c, __u64 sk, __u64 now)
 {
+	bool is_h2 = c->protocol == ZN_PROTOCOL_HTTP2 + 1;
+
 	if (c->series && zn_http1_is_aborted(c))
 		request_finish(c, ZN_OUTCOME_ABORTED, now);
 	else if (c->series)
 		request_finish(c, zn_http1_code(c), c->last_ns);
 	entry_drop(c, sk);
+	if (is_h2)
+		shared.h2_closed = 1;
 }
 
 /* An entry for a connection whose first bytes are those of a request, or of another protocol that is counted. */
@@ -416,7 +472,10 @@ static __always_inline struct zn_request *entry_make(__u64 sk, struct zn_request
 	return bpf_map_lookup_elem(&requests, &sk);
 }
 
-static __always_inline void received_bytes(
+#include "http2.bpf.h"
+
+/* Returns the connection, if it is one of HTTP/2 that is followed from here on. */
+static __always_inline struct zn_request *received_bytes(
 	struct zn_request_scratch *s, struct zn_request *c, struct zn_server *server, __u32 at, struct sock *sk)
 {
 	__u64 now = bpf_ktime_get_ns(), key = (__u64)sk;
@@ -435,18 +494,25 @@ static __always_inline void received_bytes(
 		request_finish(to, zn_http1_code(to), to->last_ns);
 	to->id = server->id;
 	if (!c && !(effects & ZN_DO_KNOWN) && to->line == ZN_LINE_NONE)
-		return; /* nothing that is counted */
+		return NULL; /* nothing that is counted */
+	if (!c && to->protocol == ZN_PROTOCOL_HTTP2 + 1 && s->bytes[0] != 'P' && !is_accepted(key, server->port))
+		return NULL;
 	if (!c)
 		c = entry_make(key, &s->fresh);
 	if (!c)
-		return;
+		return NULL;
 	if (effects & ZN_DO_KNOWN)
 		protocol_count(c, server);
 	if (effects & ZN_DO_BEGIN)
-		request_begin(c, server, sk, now);
+		request_begin(c, server, sk, route_of(c), now);
+	if (c->protocol != ZN_PROTOCOL_HTTP2 + 1)
+		return NULL;
+	zn_h2_init(c, s, __sync_fetch_and_add(&shared.next_id, 1));
+	c->scan[1] = c->scan[0];
+	return c;
 }
 
-static __noinline int on_received(__u64 key, int result, __u32 flags)
+static __always_inline int on_received(__u64 key, int result, __u32 flags)
 {
 	struct sock *sk = (struct sock *)key;
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *at = bpf_map_lookup_elem(&served, &tgid), index;
@@ -454,16 +520,17 @@ static __noinline int on_received(__u64 key, int result, __u32 flags)
 	struct zn_server *server;
 	struct zn_request *c;
 	struct vector v;
+	bool is_known;
 
-	if (!at || result < 0 || flags & MSG_PEEK || kind_of(sk) == OTHER)
+	if (!at || flags & MSG_PEEK)
 		return 0;
 	index = *at;
 	server = bpf_map_lookup_elem(&servers, &index);
 	c = bpf_map_lookup_elem(&requests, &key);
-	if (!server || server->tgid != tgid)
+	if (!server || server->tgid != tgid || (!c && kind_of(sk) == OTHER))
 		return 0;
-	if (result == 0) {
-		if (c && c->is_unix)
+	if (result <= 0) {
+		if (c && c->is_unix && (result == 0 || result == -ECONNRESET))
 			request_close(c, key, bpf_ktime_get_ns());
 		return 0;
 	}
@@ -471,17 +538,28 @@ static __noinline int on_received(__u64 key, int result, __u32 flags)
 		c->read_ns = bpf_ktime_get_ns();
 		return 0;
 	}
-	if (c && c->protocol > ZN_PROTOCOL_HTTP1 + 1)
+	if (c && c->protocol > ZN_PROTOCOL_HTTP2 + 1)
 		return 0;
 	v = vector_of_call();
+	is_known = c && c->protocol == ZN_PROTOCOL_HTTP2 + 1;
+	if (!v.count && is_known && !c->broken)
+		connection_break(c);
 	if (!v.count)
 		return 0;
 	s = scratch_take();
-	if (!s)
+	if (!s) {
+		if (is_known && !c->broken)
+			connection_leave(c);
 		return 0;
-	bytes_gather(s, &v, result, ZN_LINE_MAX);
-	if (s->have)
-		received_bytes(s, c, server, index, sk);
+	}
+	if (!is_known) {
+		bytes_gather(s, &v, result, ZN_LINE_MAX);
+		c = s->have ? received_bytes(s, c, server, index, sk) : NULL;
+	} else if (c->broken && !is_mended(c, s, &v, result)) {
+		c = NULL;
+	}
+	if (c)
+		frames_walk(c, s, &v, result, 0, key);
 	scratch_give(s);
 	return 0;
 }
@@ -495,26 +573,45 @@ static __always_inline void sent_bytes(
 	if (effects & ZN_DO_LOST)
 		zn_lost(ZN_LOST_REQUEST);
 	if (effects & ZN_DO_EVENT)
-		event_count(c, server, sk, now);
+		event_count(c, server, (__u64)sk, now);
 	if (effects & ZN_DO_LATE) {
 		if (!c->is_unix && c->series)
-			duration_add(&server->hist[ZN_SERVER_RTT], server->owner,
-				(__u64)(BPF_CORE_READ((struct tcp_sock *)sk, srtt_us) >> 3) * 1000);
+			rtt_add(server, sk);
 		request_finish(c, zn_http1_code(c), now);
 	}
 	if (effects & ZN_DO_KNOWN)
 		protocol_count(c, server);
 }
 
-static __noinline int on_sent(__u64 key, int result)
+static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32 sent)
+{
+	struct vector v = vector_of_call();
+	struct zn_request_scratch *s = v.count ? scratch_take() : NULL;
+
+	if (!v.count)
+		connection_break(c);
+	else if (!s)
+		connection_leave(c);
+	if (!s)
+		return 0;
+	frames_walk(c, s, &v, sent, 1, key);
+	scratch_give(s);
+	return 0;
+}
+
+static __always_inline int on_sent(__u64 key, int result)
 {
 	struct zn_request *c = bpf_map_lookup_elem(&requests, &key);
 	struct zn_request_scratch *s;
 	struct zn_server *server;
 	struct vector v;
 
-	if (!c || result <= 0 || c->protocol > ZN_PROTOCOL_HTTP1 + 1)
+	if (c && c->is_unix && (result == -EPIPE || result == -ECONNRESET))
+		request_close(c, key, bpf_ktime_get_ns());
+	if (!c || result <= 0 || c->protocol > ZN_PROTOCOL_HTTP2 + 1 || c->broken)
 		return 0;
+	if (c->protocol == ZN_PROTOCOL_HTTP2 + 1)
+		return on_frames_sent(c, key, result);
 	server = server_of(c);
 	s = server ? scratch_take() : NULL;
 	if (!s || !server)

@@ -16,6 +16,7 @@
  * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each
  * switch, and while no process is tracked these programs are not attached at all.
  */
+#include "record.bpf.h"
 #include "sleep.bpf.h"
 #include <asm/unistd.h>
 #include <bpf/bpf_core_read.h>
@@ -48,6 +49,9 @@
 #define LIMIT_SLACK (MS / 5)
 
 enum call { OTHER, FUTEX, POLL, PPOLL, SELECT, EPOLL, SLEEP, DESCRIPTOR, FILES, CHILD };
+
+/* A bit for each call in which an uninterruptible sleep is one for I/O: in the others another thread ends it. */
+#define NO_WAKER (~(1u << FUTEX | 1u << CHILD))
 
 #define CALLS 512 /* a power of two; newer calls are OTHER */
 const __u8 call_of[CALLS] = {
@@ -213,8 +217,8 @@ static __always_inline __u64 timespec_ns(__u64 at)
 	return t.sec * 1000 * MS + t.nsec;
 }
 
-/* poll() of one descriptor; limit_ns 0: for ever. */
-static __noinline void poll_one(const struct sleep *s, __u64 at, __u64 limit_ns)
+/* poll() of one descriptor; the limit is in its entry, 0: for ever. */
+static __noinline void poll_one(const struct sleep *s, __u64 at)
 {
 	struct zn_sched_entry *r = s->run;
 	struct poll_fd poll;
@@ -222,16 +226,17 @@ static __noinline void poll_one(const struct sleep *s, __u64 at, __u64 limit_ns)
 	__u32 type;
 
 	set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
-	if (bpf_probe_read_user(&poll, sizeof(poll), (void *)at))
+	if (bpf_probe_read_user(&poll, sizeof(poll), (void *)at)) {
+		r->limit_ns = 0;
 		return;
+	}
 	file = file_of(s->task, poll.fd);
 	type = type_of(file);
+	r->file = (__u64)file;
 	if (type == S_IFSOCK)
 		r->cause = socket_cause(s, file);
-	else if (type == S_IFIFO && limit_ns && (s->proc->count[ZN_C_CHILDREN] || r->flags & ZN_SCHED_WORKER))
+	else if (type == S_IFIFO && r->limit_ns && (s->proc->count[ZN_C_CHILDREN] || r->flags & ZN_SCHED_WORKER))
 		r->cause = ZN_STALL_DATA;
-	r->limit_ns = limit_ns;
-	r->file = (__u64)file;
 }
 
 static __always_inline struct file *item_file(struct rb_node *node)
@@ -295,10 +300,10 @@ static __always_inline void call_classify(const struct sleep *s, struct pt_regs 
 		if (ZN_CALL_ARG2(regs) != 1)
 			break;
 		if (call == PPOLL)
-			poll_one(s, ZN_CALL_ARG1(regs), timespec_ns(ZN_CALL_ARG3(regs)));
-		else
-			poll_one(s, ZN_CALL_ARG1(regs),
-				(__s32)ZN_CALL_ARG3(regs) > 0 ? (__u32)ZN_CALL_ARG3(regs) * MS : 0);
+			r->limit_ns = timespec_ns(ZN_CALL_ARG3(regs));
+		else if ((__s32)ZN_CALL_ARG3(regs) > 0)
+			r->limit_ns = (__u32)ZN_CALL_ARG3(regs) * MS;
+		poll_one(s, ZN_CALL_ARG1(regs));
 		break;
 	default: set_cause(r, ZN_C_OFFCPU_OTHER, ZN_STALL_OTHER);
 	}
@@ -309,11 +314,11 @@ static __always_inline void classify_sleep(const struct sleep *s)
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(s->task);
 	int number = ZN_CALL_NUMBER(regs);
 	__u32 call = number >= 0 && number < CALLS ? call_of[number & (CALLS - 1)] : OTHER;
-	bool blocked = s->state & TASK_UNINTERRUPTIBLE && !(s->state & TASK_NOLOAD) && call != FUTEX && call != CHILD;
+	__u32 deep = s->state / TASK_UNINTERRUPTIBLE & ~(s->state / TASK_NOLOAD) & 1;
 
 	s->run->limit_ns = 0;
-	s->run->flags &= ~ZN_SCHED_GIVEN;
-	if (blocked || number < 0)
+	s->run->flags = (s->run->flags & ~(ZN_SCHED_GIVEN | ZN_SCHED_DEEP)) | deep * ZN_SCHED_DEEP;
+	if ((deep & NO_WAKER >> call) | (__u32)number >> 31)
 		set_cause(s->run, ZN_C_OFFCPU_IO, ZN_STALL_IO);
 	else
 		call_classify(s, regs, call);
@@ -363,20 +368,20 @@ static __always_inline void worker_off(const struct sleep *s, bool asleep)
 /* ---- the end of a wait ---- */
 
 /* One wait may be several sleeps, each but the last of which ran into its time limit. */
-static __always_inline void wait_over(struct zn_sched_entry *r, struct zn_proc *p, __u32 operation, __u64 slept)
+static __always_inline void wait_over(struct zn_sched_entry *r, __u32 operation, __u64 slept)
 {
 	if (r->wait_ns && r->wake_ns + RETRY_GAP < r->off_ns) { /* given up after a time limit */
-		zn_record(p, operation, r->wait_ns, 0, false);
+		zn_record_row(r->row, operation, r->wait_ns, 0, false);
 		r->wait_ns = 0;
 	}
 	r->wait_ns += slept;
 	if (r->limit_ns && slept + LIMIT_SLACK >= r->limit_ns && !(r->flags & ZN_SCHED_GIVEN))
 		return;
-	zn_record(p, operation, r->wait_ns, 0, false);
+	zn_record_row(r->row, operation, r->wait_ns, 0, false);
 	r->wait_ns = 0;
 }
 
-static __always_inline void worker_on(struct zn_sched_entry *r, struct zn_proc *p, __u64 ready)
+static __always_inline void worker_on(struct zn_sched_entry *r, struct zn_proc *p, __u64 ready, __u64 slept)
 {
 	if (!(r->flags & ZN_SCHED_ASKING))
 		return;
@@ -384,14 +389,13 @@ static __always_inline void worker_on(struct zn_sched_entry *r, struct zn_proc *
 	ZN_ADD(p->count[ZN_C_WORKER_IDLE_NS], zn_minus(ready, r->mark_ns));
 	r->mark_ns = ready;
 	if (zn_is_on(ZN_FAM_DATALOAD))
-		wait_over(r, p, ZN_H_WORKER_IDLE, zn_minus(ready, r->off_ns));
+		wait_over(r, ZN_H_WORKER_IDLE, slept);
 	r->wake_ns = ready;
 }
 
 static __always_inline void end_wait(
-	struct zn_sched_entry *r, struct zn_proc *p, const struct zn_thread_state *o, __u64 ready)
+	struct zn_sched_entry *r, struct zn_proc *p, const struct zn_thread_state *o, __u64 ready, __u64 slept)
 {
-	__u64 slept = zn_minus(ready, r->off_ns);
 	__u32 kind = r->kind;
 	/* of a batch whose beginning came in poll(): part of the stall, but no wait of its own */
 	bool rest = kind == ZN_C_OFFCPU_POLL - ZN_C_OFFCPU_IO && !r->limit_ns;
@@ -405,9 +409,9 @@ static __always_inline void end_wait(
 	}
 	if (o && o->inside == ZN_STALL_CPU) { /* a wait inside a function of NCCL is recorded at its return */
 		if (r->cause == ZN_STALL_DATA && !rest && zn_is_on(ZN_FAM_DATALOAD))
-			wait_over(r, p, ZN_H_DATALOAD, slept);
+			wait_over(r, ZN_H_DATALOAD, slept);
 		else if (r->cause == ZN_STALL_DIST && zn_is_on(ZN_FAM_DIST_SYNC))
-			wait_over(r, p, ZN_H_DIST_SYNC, slept);
+			wait_over(r, ZN_H_DIST_SYNC, slept);
 	}
 	r->wake_cause = r->cause;
 	r->wake_ns = ready;
@@ -455,13 +459,22 @@ static __always_inline bool is_of(
 	return first == (__u32)task->tgid;
 }
 
+/* Of a thread that leaves its CPU, what costs next to nothing. */
+static __always_inline void count_switch(const struct sleep *s, bool asleep)
+{
+	const struct task_struct *task = s->task;
+
+	ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
+	zn_faults_add(s->run, s->proc, task->min_flt, task->maj_flt, task->start_time <= s->proc->first_ns);
+}
+
 static __always_inline void proc_off(const struct sleep *s, bool asleep)
 {
 	struct zn_sched_entry *r = s->run;
 	struct zn_thread_state *o = zn_thread_state_at(r->row, r->state_at);
 	__u32 state = ZN_STALL_RUNQUEUE;
 
-	ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
+	count_switch(s, asleep);
 	if (asleep)
 		classify_sleep(s);
 	if (!o)
@@ -481,7 +494,7 @@ static __always_inline bool spare_switch(const struct sleep *s, bool asleep)
 	struct zn_thread_state *o = zn_thread_state_at(s->run->row, s->run->state_at);
 
 	if (!(s->run->flags & ZN_SCHED_WORKER))
-		ZN_ADD(s->proc->count[asleep ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY], 1);
+		count_switch(s, asleep);
 	if (o && o->inside == ZN_STALL_CPU)
 		zn_stall_blind(o, s->proc, s->now);
 	s->run->off_ns = s->run->ready_ns = s->run->wait_ns = 0;
@@ -529,27 +542,41 @@ static __always_inline void end_unseen(struct zn_sched_entry *r, __u64 now)
 		o->word = ZN_THREAD_STATE_WORD(now, o->inside);
 }
 
+/* From one moment to another; 0 if the clocks of two CPUs say that the latter was first. Without a branch, both ways of
+ * which the verifier would follow to the end. */
+static __always_inline __u64 time_between(__u64 from, __u64 to)
+{
+	__u64 ns = to - from, before = (__s64)ns >> 63; /* all ones: it was */
+
+	ZN_OPAQUE(before);
+	return ns & ~before;
+}
+
 static __noinline void switch_on(struct task_struct *task, __u64 now)
 {
 	struct zn_sched_entry *r = zn_sched_entry_find(task->pid);
 	struct zn_proc *p = r && r->off_ns ? zn_sched_entry_proc(r) : NULL;
 	struct zn_thread_state *o = p ? zn_thread_state_at(r->row, r->state_at) : NULL;
-	__u64 ready;
+	__u64 ready, slept, queued;
 
 	if (!p && r && !r->off_ns)
 		end_unseen(r, now);
 	if (!p)
 		return;
-	ready = r->ready_ns ? r->ready_ns : now;
+	if (!r->ready_ns) /* nobody was seen who woke it */
+		r->ready_ns = now;
+	ready = *(volatile __u64 *)&r->ready_ns;
 	if (r->cause == ZN_STALL_PENDING)
 		r->cause = ZN_STALL_OTHER;
-	zn_sleep_end(r, p, task, o && o->inside != ZN_STALL_CPU, ready, now);
+	slept = time_between(r->off_ns, ready);
+	queued = time_between(ready, now);
+	zn_sleep_end(r, p, task, o && o->inside != ZN_STALL_CPU, slept, queued);
 	if (r->flags & ZN_SCHED_WORKER) {
-		worker_on(r, p, ready);
+		worker_on(r, p, ready, slept);
 	} else {
 		if (r->kind != ZN_SCHED_PREEMPTED)
-			end_wait(r, p, o, ready);
-		zn_record(p, ZN_H_RUNQUEUE, zn_minus(now, ready), 0, false);
+			end_wait(r, p, o, ready, slept);
+		zn_record(p, ZN_H_RUNQUEUE, queued, 0, false);
 	}
 	if (o)
 		zn_stall_on(o, p, ready, now, r->cause);

@@ -38,12 +38,14 @@ static __always_inline __u64 hist_sum(__u32 slot)
 	return h ? h->sum_ns : 0;
 }
 
-/* What lasts in its launching threads. Returns how many these are. */
-static __always_inline __u32 states_add(struct zn_serving *s, __u32 row, __u32 id, __u64 now)
+/* What lasts in its launching threads. Returns how many these are, which is counted in memory: else the verifier would
+ * follow each number of them by itself. */
+static __always_inline __u64 states_add(struct zn_serving *s, __u32 row, __u32 id, __u64 now)
 {
 	struct zn_thread_states *all = bpf_map_lookup_elem(&thread_states, &row);
-	__u32 threads = 0;
+	volatile __u64 *threads = &s->seen[ZN_WORK_COUNT];
 
+	*threads = 0;
 	if (!all)
 		return 0;
 	for (int i = 0; i < ZN_THREAD_STATES; i++) {
@@ -52,7 +54,7 @@ static __always_inline __u32 states_add(struct zn_serving *s, __u32 row, __u32 i
 
 		if (!word || all->thread[i].id != id)
 			continue;
-		threads++;
+		*threads = *threads + 1;
 		if (state >= ZN_STALL_COUNT || since >= now)
 			continue;
 		if (ready <= since || ready > now)
@@ -60,7 +62,7 @@ static __always_inline __u32 states_add(struct zn_serving *s, __u32 row, __u32 i
 		s->seen[(ZN_WORK_STALL + state) & (ZN_WORK_SLOTS - 1)] += ready - since;
 		s->seen[ZN_WORK_WAITS_CPU] += now - ready;
 	}
-	return threads;
+	return *threads;
 }
 
 static __always_inline void counters_read(struct zn_serving *s, const struct zn_proc *p)
@@ -68,6 +70,7 @@ static __always_inline void counters_read(struct zn_serving *s, const struct zn_
 	s->seen[ZN_WORK_LAUNCHES] = ZN_LAUNCHES(p->count);
 	s->seen[ZN_WORK_SYSCALLS] = p->count[ZN_C_SYSCALLS];
 	s->seen[ZN_WORK_SWITCHES] = p->count[ZN_C_SWITCH_VOLUNTARY] + p->count[ZN_C_SWITCH_INVOLUNTARY];
+	s->seen[ZN_WORK_FAULTS] = p->count[ZN_C_FAULTS_MINOR] + p->count[ZN_C_FAULTS_MAJOR];
 	s->seen[ZN_WORK_QUEUED] = hist_sum(p->hist[ZN_H_RUNQUEUE]);
 	s->seen[ZN_WORK_IOCTL] = hist_sum(p->hist[ZN_H_IOCTL]);
 #pragma unroll
@@ -79,10 +82,10 @@ static __always_inline void counters_read(struct zn_serving *s, const struct zn_
  * that. Not static: verified once. */
 __noinline int engine_read(struct zn_serving *s, __u32 i, __u64 now)
 {
-	__u32 row, threads;
 	struct zn_engine *e;
 	struct zn_proc *p;
-	__u64 most;
+	__u64 most, threads;
+	__u32 row;
 
 	if (!s)
 		return 0;

@@ -83,14 +83,12 @@ static __always_inline void sleep_add(struct zn_python *py, const struct zn_sche
 		zn_sum_add(s->leaf, leaf, weight, ns);
 }
 
-/* It runs again. It slept until ready, and waited for a CPU from then on. inside: in a hooked call, whose time is
- * counted as that. */
+/* It runs again. It slept, and then waited for a CPU. inside: in a hooked call, whose time is counted as that. */
 static __always_inline void zn_sleep_end(struct zn_sched_entry *r, const struct zn_proc *p, struct task_struct *task,
-	bool inside, __u64 ready, __u64 now)
+	bool inside, __u64 slept, __u64 queued)
 {
 	bool asleep = r->kind != ZN_SCHED_PREEMPTED, idle = r->flags & ZN_SCHED_ASKING;
 	struct zn_python *py = sleep_python(r, p);
-	__u64 slept = zn_minus(ready, r->off_ns);
 
 	if (!py || idle || (!(r->flags & ZN_SCHED_WORKER) && !r->state_at))
 		return;
@@ -98,8 +96,8 @@ static __always_inline void zn_sleep_end(struct zn_sched_entry *r, const struct 
 		py->slept_long[sleep_place(task)] = slept >= ZN_SLEEP_LONG_NS;
 	if (asleep && !inside && r->cause >= ZN_STALL_DATA)
 		sleep_add(py, r, ZN_LEAF_OF_STALL(r->cause), slept);
-	if (now > ready)
-		sleep_add(py, r, ZN_LEAF_RUNQUEUE, now - ready);
+	if (queued)
+		sleep_add(py, r, ZN_LEAF_RUNQUEUE, queued);
 	zn_sleep_drop(r);
 }
 #else
@@ -110,7 +108,7 @@ static __always_inline bool zn_sleep_begin(
 }
 
 static __always_inline void zn_sleep_end(struct zn_sched_entry *r, const struct zn_proc *p, struct task_struct *task,
-	bool inside, __u64 ready, __u64 now)
+	bool inside, __u64 slept, __u64 queued)
 {
 }
 #endif

@@ -20,6 +20,18 @@
 #define ADDRESS    (~15ULL) /* objects are aligned; 3.14 keeps a mark in the lowest bit */
 #define WALK_TRIES 4
 
+#define COPY_TRIES 4 /* places: what one owner can fill of them */
+
+const volatile bool copies_natives SEC(
+	".rodata.native"); /* --stacks native; the verifier leaves out what it rules out */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ZN_NATIVES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct zn_native);
+} natives SEC(".maps");
+
 struct at {
 	__u32 walk, row;
 };
@@ -132,7 +144,8 @@ static __always_inline __u64 first_frame(struct zn_python *py, struct zn_stack_w
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 state = 0, frame = 0;
 
-	if (bpf_probe_read_user(&state, sizeof(state), (const void *)(task->thread.fsbase + py->slot)))
+	if ((copies_natives && !py->frame_bytes) ||
+		bpf_probe_read_user(&state, sizeof(state), (const void *)(task->thread.fsbase + py->slot)))
 		state = 0;
 	if (state && frame_of(py, state, &frame) && frame)
 		return frame;
@@ -281,12 +294,102 @@ static __always_inline struct zn_stack *walk_stack(const struct walked *who, __u
 	return s;
 }
 
+/* ---- The native stack, once for each stack and leaf. ---- */
+
+static __always_inline struct zn_native *native_claim(__u32 owner)
+{
+	__u32 first = owner * 2654435761u >> 24;
+
+#pragma unroll
+	for (int i = 0; i < COPY_TRIES; i++) {
+		__u32 at = (first + i) & (ZN_NATIVES - 1);
+		struct zn_native *n = bpf_map_lookup_elem(&natives, &at);
+
+		if (n && __sync_val_compare_and_swap(&n->state, ZN_NATIVE_FREE, ZN_NATIVE_BUSY) == ZN_NATIVE_FREE)
+			return n;
+	}
+	return NULL;
+}
+
+static __always_inline void registers_copy(struct zn_native *n)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	n->ip = regs->ip;
+	n->sp = regs->sp;
+	n->bp = regs->bp;
+	n->bx = regs->bx;
+	n->r12 = regs->r12;
+	n->r13 = regs->r13;
+	n->r14 = regs->r14;
+	n->r15 = regs->r15;
+}
+
+/* Whole pages: what is mapped of the one that the stack pointer is in is all of it. */
+static __always_inline void pages_copy(struct zn_native *n)
+{
+	__u64 from = n->sp & ~(ZN_NATIVE_PAGE - 1ULL);
+	__u32 pages = 0;
+
+#pragma unroll
+	for (int i = 0; i < ZN_NATIVE_PAGES; i++)
+		if (pages == (__u32)i &&
+			!bpf_probe_read_user(n->page[i], ZN_NATIVE_PAGE, (void *)(from + i * ZN_NATIVE_PAGE)))
+			pages++;
+	n->pages = pages;
+}
+
+/* What it took is of the budget, as walks are. */
+static __always_inline void copy_account(struct zn_python *py, __u32 row, __u64 since_ns)
+{
+	__u64 ns = bpf_ktime_get_ns() - since_ns;
+
+	ZN_ADD(py->copies, 1);
+	ZN_ADD(py->copy_ns, ns);
+	ZN_ADD(shared.spent[row & (ZN_PROCS_MAX - 1)].walk_ns, ns);
+}
+
+/* The bit in `copied` says whose copy it is, where several threads come at one time: of sleeps the cause is that one's. */
+static __noinline int native_copy(struct zn_stack *s, __u32 at, __u32 leaf, __u32 returned)
+{
+	struct zn_python *py;
+	struct zn_native *n;
+	__u32 bit, row;
+
+	if (!s || leaf > ZN_NATIVE_SLEEP || s->copied >> leaf & 1)
+		return 0;
+	row = s->row;
+	py = bpf_map_lookup_elem(&pythons, &row);
+	if (!py || py->no_natives)
+		return 0;
+	bit = 1u << leaf;
+	if (__sync_fetch_and_or(&s->copied, bit) & bit)
+		return 0;
+	n = native_claim(s->owner);
+	if (!n) {
+		__sync_fetch_and_and(&s->copied, ~bit);
+		return 0;
+	}
+	if (leaf == ZN_NATIVE_SLEEP)
+		s->sleeper = bpf_get_current_pid_tgid();
+	n->at = at;
+	n->hash = s->hash;
+	n->leaf = leaf;
+	n->returned = returned;
+	n->since_ns = bpf_ktime_get_ns();
+	registers_copy(n);
+	pages_copy(n);
+	copy_account(py, row, n->since_ns);
+	__sync_lock_test_and_set(&n->state, ZN_NATIVE_READY);
+	return 0;
+}
+
 struct event {
 	__u64 leaf, weight, value;
 };
 
 /* Walks, and adds at once. */
-static __always_inline void walk_and_add(const struct walked *who, const struct event *e)
+static __always_inline void walk_and_add(const struct walked *who, const struct event *e, bool returned)
 {
 	enum zn_stack_miss why;
 	struct zn_stack *s;
@@ -295,7 +398,12 @@ static __always_inline void walk_and_add(const struct walked *who, const struct 
 	s = walk_stack(who, &at, &why);
 	if (s) {
 		zn_sum_add(s->leaf, e->leaf, e->weight, e->value);
+		if (copies_natives)
+			native_copy(s, at, e->leaf, returned);
 		ZN_ADD(s->users, -1);
+	} else if (e->leaf == ZN_LEAF_CPU && who->pid != who->proc->tgid) {
+		ZN_ADD(who->py->workers_missed[why & 1].count, e->weight);
+		ZN_ADD(who->py->workers_missed[why & 1].value, e->value);
 	} else {
 		zn_sum_add(who->py->missed[why & 1], e->leaf, e->weight, e->value);
 	}
@@ -334,9 +442,17 @@ int stacks_walk(struct pt_regs *ctx)
 		return 0;
 	f = &t->frame[t->depth & (ZN_FRAMES - 1)];
 	e = (struct event){f->arg[STACK_LEAF], f->arg[STACK_WEIGHT], f->arg[STACK_VALUE]};
-	walk_and_add(&who, &e);
+	walk_and_add(&who, &e, true);
 	account_walk(t, bpf_ktime_get_ns() - start_ns);
 	return 0;
+}
+
+/* Not preempted, and not inside of a hooked call, which tells of it. */
+static __always_inline bool sleeps_by_itself(const struct zn_sched_entry *r)
+{
+	struct zn_thread_state *o = zn_thread_state_at(r->row, r->state_at);
+
+	return r->kind != ZN_SCHED_PREEMPTED && (!o || o->inside == ZN_STALL_CPU);
 }
 
 /* Behind sched_switch of sched.bpf.c: the calling thread is about to leave its CPU, and its memory is still there. The
@@ -356,6 +472,12 @@ int stacks_sleep(__u64 *ctx)
 		return 0;
 	weight = ZN_SLEEP_WEIGHT(r->stack);
 	s = walk_stack(&who, &at, &why);
+	if (copies_natives && s) {
+		if (s->sleeper == (__u32)id)
+			s->sleeper = 0; /* that sleep is over, and its cause counted */
+		if (sleeps_by_itself(r))
+			native_copy(s, at, ZN_NATIVE_SLEEP, false);
+	}
 	r->stack = ZN_SLEEP_OF(s ? at + 1 : ZN_SLEEP_MISSED + why, weight);
 	return 0;
 }
@@ -381,9 +503,7 @@ int stacks_clock(void *ctx)
 	zn_cpu_ran(); /* if it is spared too: it may be so for longer than a CPU keeps its clock */
 	if (zn_spares(who.proc, ZN_SPARE_STACKS))
 		return 0;
-	ZN_ADD(who.py->all[ZN_LEAF_CPU].count, 1);
-	ZN_ADD(who.py->all[ZN_LEAF_CPU].value, ZN_CLOCK_NS);
-	walk_and_add(&who, &e);
+	walk_and_add(&who, &e, false);
 	return 0;
 }
 #endif

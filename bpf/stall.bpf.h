@@ -128,6 +128,7 @@ static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 r
 		return NULL;
 	}
 	r->off_ns = r->ready_ns = r->mark_ns = r->wake_ns = r->wait_ns = r->limit_ns = r->busy_ns = r->file = 0;
+	r->minor_faults = r->major_faults = 0;
 	r->state_at = 0;
 	r->stack = 0;
 	r->kind = r->cause = r->wake_cause = r->flags = 0;
@@ -261,7 +262,9 @@ static __noinline void zn_thread_state_claim(struct zn_thread *t)
 	t->state_at = ZN_THREAD_STATE_NONE;
 	if (!all || !p || !shared.stalls)
 		return;
-	index = zn_thread_state_take(all, tid);
+	t->state_at = zn_thread_state_take(all, tid);
+	index = *(volatile __u16 *)&t->state_at; /* or else the verifier follows all below for each value by itself */
+	t->state_at = ZN_THREAD_STATE_NONE;
 	o = zn_thread_state_at(row, index);
 	if (!o) {
 		zn_lost(ZN_LOST_THREAD);
@@ -300,6 +303,25 @@ static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 stat
 	zn_stall_to(o, p, now, state);
 	if (state == ZN_STALL_CPU && zn_spares(p, ZN_SPARE_SWITCHES))
 		o->word = 0;
+}
+
+/* ---- page faults ---- */
+
+/* Page faults of a thread up to now, by the kernel's own account of it, of which the low bits do. Of a thread from
+ * before its process was known it is from the first look on. */
+static __always_inline void zn_faults_add(
+	struct zn_sched_entry *r, struct zn_proc *p, __u32 minor, __u32 major, bool before)
+{
+	__s32 more_minor = minor - r->minor_faults, more_major = major - r->major_faults; /* below 0: it is another's */
+	bool known = !before || r->flags & ZN_SCHED_FAULTS;
+
+	r->flags |= ZN_SCHED_FAULTS;
+	if (known && more_minor > 0)
+		ZN_ADD(p->count[ZN_C_FAULTS_MINOR], more_minor);
+	if (known && more_major > 0)
+		ZN_ADD(p->count[ZN_C_FAULTS_MAJOR], more_major);
+	r->minor_faults = minor;
+	r->major_faults = major;
 }
 
 /* ---- workers ---- */

@@ -322,10 +322,11 @@ static __noinline int zn_stack_note(struct zn_thread *t, __u32 tid, __u64 number
 	return 0;
 }
 
-/* The thread that enters a function. NULL: there is no room for it, which was counted. */
-static __always_inline struct zn_thread *zn_thread(struct pt_regs *ctx, bool launches)
+/* The thread that enters a function, by what bpf_get_current_pid_tgid() says. NULL: there is no room for it, which was
+ * counted. */
+static __always_inline struct zn_thread *zn_thread(struct pt_regs *ctx, __u64 id, bool launches)
 {
-	__u64 id = bpf_get_current_pid_tgid(), number = zn_stack_of(ctx);
+	__u64 number = zn_stack_of(ctx);
 	__u32 tid = id, tgid = id >> 32;
 	struct zn_thread *t = zn_thread_find(tid);
 

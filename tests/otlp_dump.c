@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * otlp_dump FOLDER BYTES: writes what a simulated node shows, with jobs, a calibration and a GPU of a hostile name, to
- * FOLDER/metrics as text and to FOLDER/0.pb, 1.pb ... as requests of up to BYTES bytes. It prints how many requests and
- * the time of their points in ms.
+ * otlp_dump FOLDER BYTES [server]: writes what a simulated node shows, with jobs, a calibration and a GPU of a hostile
+ * name, and with inference servers if asked for, to FOLDER/metrics as text and to FOLDER/0.pb, 1.pb ... as requests of
+ * up to BYTES bytes. It prints how many requests and the time of their points in ms.
  */
 #define ZN_IN_output /* what zernel.h keeps for the files of src/output */
 #include <stdlib.h>
@@ -37,12 +37,14 @@ static struct zn_state view = {
 	.options = &options, .agg = &agg, .alerts = &alerts, .jobs = &jobs, .node = "node1", .release = "6.1.0-test"};
 static char bytes[8 << 20];
 
-static int simulate(void)
+static int simulate(bool server)
 {
 	char why[ZN_TEXT_MAX];
 
 	if (zn_sim_open(&sim, 1))
 		return -1;
+	if (server)
+		zn_sim_scenario(&sim, ZN_SCENARIO_SERVER, 0);
 	zn_agg_init(&agg, &sim.memory.arena);
 	agg.measured = 0; /* of the kernel's families none is there */
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts))
@@ -80,7 +82,7 @@ int main(int argc, char **argv)
 	uint32_t at = 0, count = 0;
 	char name[16];
 
-	if (argc != 3 || simulate())
+	if (argc < 3 || simulate(argc > 3))
 		return 2;
 	zn_state_refresh(&view);
 	zn_metrics_text(&o, &view, false, 0);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # run.sh: runs all tests and adds up what they say; the output of those that fail is shown. A program that fails
 # without a failed test, or says no "N passed, N failed", is one failure. The live tests need root and a kernel with
-# BTF; in CI they must run. The last line is "N passed, N failed".
+# BTF; in CI they must run. BESIDE is a command that is run beside them, as a test. The last line is "N passed, N
+# failed".
 cd "$(dirname "$0")/.." || exit 1
 
 export PATH=$PATH:/usr/sbin:/sbin
@@ -33,7 +34,7 @@ run() {
 		cat "$output"
 		echo "----"
 	else
-		grep -aE '^(absent|again): ' "$output"
+		grep -aE '^((absent|again|slowest): |booted )' "$output"
 		echo "$name: $p passed, $((SECONDS - start)) s"
 	fi
 }
@@ -87,7 +88,7 @@ live() {
 	fi
 	case ${4:-} in
 	--timed) which='^@test_timed$' ;;
-	--untimed) which='^@test(_simulated)?$' ;;
+	--untimed) which='^@test(_simulated|_shared)?$' ;;
 	esac
 	count=$(cat "$(dirname "$3")"/*.py | grep -cE "$which")
 	skip "$1" "$count" "they need root and a kernel with BTF"
@@ -104,24 +105,26 @@ run fleet 1200 "$python" tests/fleet/run.py '!nodes_of_a_job'
 run load 900 "$python" tests/load/run.py
 run page_live 200 node tests/web/page.test.mjs 'a live daemon'
 
-# these have daemons that simulate, and no time decides in them
-what_simulates() {
-	run page_test 900 node tests/web/page.test.mjs '!a live daemon'
-	run readers_test 200 node tests/web/readers.test.mjs
-	run watch_test 900 "$python" tests/watch_test.py build/zernel
-	run job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
-	run alerts_cli_test 360 "$python" tests/alerts_cli_test.py build/zernel
-	run otlp_test 360 node tests/web/otlp.test.mjs
-	run otlp 900 "$python" tests/otlp/run.py
-	run day 900 "$tests/scenario_test" day
-	run fleet_nodes 900 "$python" tests/fleet/run.py nodes_of_a_job
+# These mostly wait. Beside them runs, by a processor that they leave idle, what has daemons that simulate, and what
+# only computes; no time decides in either.
+what_waits() {
+	live live 4500 tests/e2e/run.py --untimed
+	live real 900 tests/real/run.py
+	live slurm 1800 tests/slurm/run.py
 }
-behind simulated what_simulates
-live live 4500 tests/e2e/run.py --untimed # which mostly wait
+behind waits what_waits
+[ -z "${BESIDE:-}" ] || beside beside 3000 $BESIDE
+beside day 900 "$tests/scenario_test" day
+beside page_test 900 node tests/web/page.test.mjs '!a live daemon'
+beside fleet_nodes 900 "$python" tests/fleet/run.py nodes_of_a_job
+beside watch_test 900 "$python" tests/watch_test.py build/zernel
+beside job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
+beside otlp 900 "$python" tests/otlp/run.py
+beside readers_test 200 node tests/web/readers.test.mjs
+beside alerts_cli_test 360 "$python" tests/alerts_cli_test.py build/zernel
+beside otlp_test 360 node tests/web/otlp.test.mjs
 await_others
 live timed 1200 tests/e2e/run.py --timed
-live real 900 tests/real/run.py
-live slurm 1800 tests/slurm/run.py
 live pytorch 1800 tests/pytorch/run.py
 
 echo "$passed passed, $failed failed"

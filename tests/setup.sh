@@ -29,6 +29,7 @@ protoc                                              protobuf-compiler
 /usr/lib/python3/dist-packages/aiohttp              python3-aiohttp
 /usr/lib/python3/dist-packages/hypercorn            python3-hypercorn
 /usr/lib/python3/dist-packages/zmq                  python3-zmq
+/usr/lib/python3/dist-packages/grpc                 python3-grpcio
 go                                                  golang-go
 promtool                                            prometheus
 prometheus                                          prometheus
@@ -44,6 +45,7 @@ script                                              bsdutils
 unshare                                             util-linux
 strace                                              strace
 fio                                                 fio
+rdma                                                iproute2
 /usr/sbin/mkfs.ext4                                 e2fsprogs
 qemu-system-x86_64                                  qemu-system-x86
 busybox                                             busybox-static
@@ -60,6 +62,9 @@ systemd-analyze                                     systemd
 lintian                                             lintian
 /usr/sbin/slurmctld                                 slurmctld
 /usr/sbin/slurmd                                    slurmd
+/usr/sbin/slurmdbd                                  slurmdbd
+/usr/sbin/mariadbd                                  mariadb-server-core
+/usr/bin/my_print_defaults                          mariadb-client-core
 sbatch                                              slurm-client
 /usr/lib/*/slurm-wlm/select_cons_tres.so            slurm-wlm-basic-plugins
 /usr/sbin/munged                                    munge
@@ -67,6 +72,8 @@ sbatch                                              slurm-client
 "
 bench_needs="
 /usr/sbin/nginx             nginx-light
+wrk                         wrk
+/usr/sbin/bpftool           bpftool
 prometheus-node-exporter    prometheus-node-exporter
 bpftrace                    bpftrace
 "

@@ -367,8 +367,9 @@ def evil_body():
     e = "".join(EVIL)
     jobs = [job(1, job_id=e, user=e, name=e, state=e), job(2, job_id=e, user=e, gpus=[job_gpu(e, 0.0, 99.0, 99.0)])]
     flows = [flow(x, job_id=x, fstype=x) for x in EVIL] + [flow(e, ops={e: {"count": e, "p99_us": e}})]
+    ports = [{"device": e, "port": e, "link": e, "active": False, "bytes": {"sent": e}, "errors": {e: 3}}]
     v = snapshot(io=flows, node=e, source=e, version=e, processes=rows, jobs=jobs, gpus=[{"gpu_id": e, "processes": e}],
-                 alerts=[{"alert": e, "severity": e, "state": "firing", "gpu_id": e, "value": e, "summary": e}],
+                 ports=ports, alerts=[{"alert": e, "severity": e, "state": "firing", "gpu_id": e, "value": e, "summary": e}],
                  probes=[{"family": e, "state": e, "why": e}], lost={"k\x1b[2J": 5})
     return json.dumps(v).encode()     # as escapes, so that even lone surrogates get there
 
@@ -497,7 +498,17 @@ def server(number, **more):
     s = {"pid": number, "comm": "vllm", "role": "front", "service": number, "port": 8000, "job_id": "",
          "connections": {"http1": 7}, "held": {"first": 0, "later": 0},
          "unread": {"count": 260, "p50_ms": 3.0, "p99_ms": 812.0, "sum_ms": 9.0},
-         "rtt": None, "step": None,
+         "rtt": None,
+         "step": {"rate": 9.5, "errors": 0.25, "in_flight": 12, "first_event_p50_ms": 180.0, "first_event_p99_ms": 2390.0,
+                  "event_gap_p50_ms": 23.5, "event_gap_p99_ms": None},
+         "p99_lines": {"first_event": {"highest_ms": 2390.0, "levels": "1 128"},
+                       "event_gap": {"highest_ms": 0, "levels": "  "}},
+         "waits": {"first_event": {"unusual": True, "says": "requests lie unread 814ms, usually 3.18ms"},
+                   "event_gap": {"unusual": False, "says": ""}},
+         "slowest": [{"route": "/v1/chat/completions", "code": "2xx", "duration_ms": 1500.0, "first_event_ms": 700.5,
+                      "events": 40, "waited": "unread 823ms, engine asleep 63 %", "exact": False},
+                     {"route": "other", "code": "aborted", "duration_ms": 20.0, "first_event_ms": None,
+                      "events": 0, "waited": "", "exact": True}],
          "routes": [{"route": "/v1/chat/completions", "requests": {}, "in_flight": 12, "events": 12345,
                      "in_flight_s": 9.5, "duration": None,
                      "first_event": None, "event_gap": None, "recent": recent},
@@ -542,6 +553,9 @@ VIEWS = (
     (b"i", "I/O", ["MOUNT", "OPS/s", "SYNC99"], r"4711 +/mnt/30 +nfs4 +30\.0M +1\.00K +15 +450us 25\.5us +- +3"),
     (b"r", "requests", ["ROUTE", "TTFT99", "DUR50"],
      r"900 +/v1/chat/compl\S* +12 +6\.2 +4% +180ms +2\.39s 34\.5ms +1\.11s +1\.21s"),
+    (b"v", "serving", ["vllm, process 900: 12 in flight, 9.5 requests/s, 0.2/s answered by 5xx", "SLOWEST",
+                       "requests lie unread 814ms, usually 3.18ms"],
+     r"first event +p50 +180ms +p99 +2\.39s +15 min up to +2\.39s"),
     (b"b", "jobs", ["STATE", "IDLE"], r"4711 +running user1000 +train +1:02:03 0,1 +- +75% +8 +123k"),
     (b"y", "why", ["job 4711"], r"next: look at process 7"),
     (b"a", "alerts", ["FIRING  critical"], r"value 0\.97, threshold 0\.95: GPU 0 is nearly full"),
@@ -570,6 +584,16 @@ def test_views():
 
 
 BAR = "c" * 18 + "g" * 9 + "d" * 5 + "i" + "r" * 2 + "o"    # of 36
+
+
+def test_what_the_slowest_requests_waited_for():
+    with live(full()) as s, Terminal("127.0.0.1:%d" % s.port, 120, 50) as t:
+        t.press(b"v")
+        t.wait(lambda s: re.search(r"/v1/chat/completions +2xx +1\.50s +700ms +40 +unread 823ms, engine asleep 63 %\s",
+                                   s.text()), "a request of many")
+        t.wait(lambda s: re.search(r"other +aborted +20\.0ms +- +0 +-, alone", s.text()), "one that was alone")
+        t.wait(lambda s: re.search(r"up to +2\.39s ▁ ▁▂█", s.text()), "the line of 15 minutes")
+        t.quit()
 
 
 def test_bars_of_waits():
@@ -622,6 +646,7 @@ def test_empty_views():
     with live(empty) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         for key, text in ((b"t", "no process has called a hooked library"), (b"n", "no process has called NCCL"),
                           (b"i", "no file I/O has been counted"), (b"r", "no inference server is known"),
+                          (b"v", "no inference server is known"),
                           (b"b", "no job is known"), (b"y", "nothing has launched work"),
                           (b"a", "no alert is pending"), (b"h", "nothing of its hooks"),
                           (b"x", "nothing of losses")):
@@ -741,6 +766,8 @@ def test_views_survive_anything():
         v = full()
         for key in ("processes", "io", "jobs", "alerts", "why", "probes", "lost"):
             v[key] = wrong
+        v["servers"] = [server(900, step=wrong, p99_lines=wrong, waits=wrong, slowest=wrong, routes=wrong),
+                        server(901, slowest=[wrong], p99_lines={"duration": {"highest_ms": 1, "levels": wrong}}), wrong]
         odd = process(1, "odd", nccl=wrong, dataloader=wrong, stalls=wrong, sync=wrong,
                       launch={"count": 1, "recent": wrong},
                       signals=wrong, anomalies=wrong)
@@ -786,6 +813,27 @@ def test_unusual_signals():
         t.quit()
 
 
+def test_what_failed_of_a_process():
+    lost = {"count": 1234567, "error": "CUDA_ERROR_ILLEGAL_ADDRESS", "call": "cuStreamSynchronize", "context_lost": True,
+            "age_s": 62.5, "last_age_s": 1.5, "errors": [], "calls": []}
+    rdma = {"count": 7, "call": "reg_mr", "errno": "ENOSPC", "last_age_s": 5.25, "calls": []}
+    rows = [process(1, "calm"), process(2, "lost", cuda_errors=lost, rdma_errors=rdma),
+            process(3, "odd", cuda_errors={**lost, "call": None, "context_lost": False, "error": "other\x1b[2J", "count": 1}),
+            process(4, "asleep", blocked={"tid": 44, "seconds": 3725.5, "in": "nfs_wait_bit_killable"}),
+            process(5, "deep", blocked={"tid": 55, "seconds": 9.5, "in": None})]
+    with live(snapshot(processes=rows)) as s, Terminal("127.0.0.1:%d" % s.port, 120) as t:
+        t.wait_text("Tab processes")
+        t.press(b"ps")
+        t.wait_text("CUDA_ERROR_ILLEGAL_ADDRESS in cuStreamSynchronize 1 min 2 s ago, its context is lost; calls that failed: 1.23M",
+                    "RDMA: reg_mr ENOSPC 5 s ago; calls that failed: 7", "[2J 1 min 2 s ago; calls that failed: 1",
+                    "thread 44 in state D for 1 h 2 min, in nfs_wait_bit_killable", "thread 55 in state D for 9 s")
+        equal([t.screen.row_with(text) - t.screen.row_with("1 calm") for text in (
+            "2 lost", "_ILLEGAL_ADDRESS", "RDMA", "3 odd", "[2J", "4 asleep", "thread 44", "5 deep", "thread 55")],
+            list(range(1, 10)))
+        equal(t.screen.text().count("context is lost"), 1)
+        t.quit()
+
+
 def test_jobs_with_idle_gpus_are_loud():
     idle = [job_gpu("0", 5.0, 725.0, 723.0), job_gpu("1", 800.5, 0.0), job_gpu("2", 0.0, 800.0, 800.0),
         job_gpu("3", 9.0, 9.0, 59.9)]
@@ -809,6 +857,23 @@ def test_jobs_with_idle_gpus_are_loud():
     many = snapshot(jobs=[job(i, gpus=[job_gpu(str(g), 0, 900, 900) for g in range(200)]) for i in range(300)])
     with live(many) as s, Terminal("127.0.0.1:%d" % s.port) as t:
         t.wait_text("IDLE    job 0 ", "IDLE    job 2 ", "and 297 more jobs with idle GPUs", "python")
+        t.quit()
+
+
+def test_ports_in_trouble_come_first():
+    ports = [{"device": "mlx5_0", "port": 1, "link": "InfiniBand", "active": True, "rate_mbit": 400000,
+              "bytes": {"sent": 3 << 30, "received": 2 << 30}, "errors": {"symbol": 0}},
+             {"device": "mlx5_1", "port": 2, "link": "Ethernet", "active": True, "rate_mbit": None, "bytes": {},
+              "errors": {"symbol": 7, "discard": 0, "ack_timeout": 2}},
+             {"device": "mlx5_2", "port": 1, "link": "InfiniBand", "active": False, "rate_mbit": 2500, "bytes": {}}]
+    out = once(snapshot(ports=ports))
+    lines = [line for line in out.split("\n") if line.startswith("port ")]
+    check(lines == ["port mlx5_1/2 Ethernet active  sent -  received -  7 symbol  2 ack_timeout",
+                    "port mlx5_2/1 InfiniBand down 2.5 Gb/s  sent -  received -",
+                    "port mlx5_0/1 InfiniBand active 400 Gb/s  sent 3.00G  received 2.00G"], lines)
+    check("port " not in once(snapshot()), "a node without ports")
+    with live(snapshot(ports=ports * 8)) as s, Terminal("127.0.0.1:%d" % s.port) as t:
+        t.wait_text("port mlx5_1/2", "more ports")
         t.quit()
 
 

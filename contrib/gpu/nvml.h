@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * nvml.h: what zernel-gpu uses of NVIDIA's management library, declared by ourselves from the public reference of
- * its API ("NVML API Reference Guide"), which keeps numbers and layouts from one driver to the next. A struct that
- * grew in later versions has another function, whose name ends in _v2 or _v3.
+ * nvml.h: what zernel-gpu uses of NVIDIA's management library, declared by ourselves. Names, meanings and parameters
+ * are those of its public reference ("NVML API Reference Guide"), which does not have all numbers: those, the order of
+ * fields and the versions of structs were held against the nvml.h of CUDA toolkits and of bindings for other languages
+ * that are public, for drivers from 418 to 595. The library keeps them from one driver to the next: a struct that grew
+ * has another function, whose name ends in _v2 or _v3. tests/fake/nvml.c was written from this file, so it does not
+ * prove it; a real library has not been asked yet (docs/GPU.md).
  */
 #ifndef ZERNEL_GPU_NVML_H
 #define ZERNEL_GPU_NVML_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum nvml_result {
@@ -152,8 +156,12 @@ struct nvml {
 #undef X
 };
 
-_Static_assert(sizeof(struct nvml_memory_v2) == 40, "as in the library");
+_Static_assert(offsetof(struct nvml_pci, domain) == 16 && offsetof(struct nvml_pci, device) == 24 &&
+		sizeof(struct nvml_pci) >= 68,
+	"as in the library, of which the longest has 68");
+_Static_assert(sizeof(struct nvml_memory_v2) == 40 && NVML_MEMORY_V2 == 0x2000028, "as in the library");
 _Static_assert(sizeof(struct nvml_field) == 40, "as in the library");
 _Static_assert(sizeof(struct nvml_process) == 24, "as in the library");
 _Static_assert(sizeof(struct nvml_gpm_metric) == 40, "as in the library");
+_Static_assert(offsetof(struct nvml_gpm_get, from) == 8 && offsetof(struct nvml_gpm_get, metric) == 24, "likewise");
 #endif

@@ -10,89 +10,18 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "nvml.h"
+#include "gpu.h"
 #include "zernel-gpu.h"
 
-#define SLOW_ROUNDS   10
-#define FIND_ROUNDS   60
-#define REST_ROUNDS   600 /* after "not supported" and the like */
-#define LOST_ROUNDS   30
-#define PROCESSES_MAX 1024 /* of a GPU; NVML names none where there are more */
-#define PROCESSES_ALL                                                                                                  \
-	512         /* of all, as zerneld has room for; of each GPU as many, so that a message holds the rest too */
-#define MIGS_MAX 16 /* of a GPU; the driver makes at most 7 or 8 */
-#define MIGS_ALL 128
-
-/* By the names that zerneld has for them, and in its units: whole numbers of the last decimal. */
-#define FIGURES(X)                                                                                                     \
-	X(utilization)                                                                                                 \
-	X(sm_active)                                                                                                   \
-	X(tensor_active)                                                                                               \
-	X(dram_active)                                                                                                 \
-	X(vram_used_bytes)                                                                                             \
-	X(vram_total_bytes)                                                                                            \
-	X(power_watts)                                                                                                 \
-	X(power_limit_watts)                                                                                           \
-	X(energy_joules)                                                                                               \
-	X(temperature_celsius)                                                                                         \
-	X(memory_celsius)                                                                                              \
-	X(clock_hertz)                                                                                                 \
-	X(memory_clock_hertz)                                                                                          \
-	X(throttle_reasons)                                                                                            \
-	X(ecc_corrected)                                                                                               \
-	X(ecc_uncorrected)                                                                                             \
-	X(remapped_correctable)                                                                                        \
-	X(remapped_uncorrectable)                                                                                      \
-	X(remapped_pending)                                                                                            \
-	X(remapped_failed)                                                                                             \
-	X(retired_correctable)                                                                                         \
-	X(retired_uncorrectable)                                                                                       \
-	X(nvlink_sent_bytes)                                                                                           \
-	X(nvlink_received_bytes)                                                                                       \
-	X(pcie_sent_bytes_per_second)                                                                                  \
-	X(pcie_received_bytes_per_second)                                                                              \
-	X(pcie_replays)                                                                                                \
-	X(mig)
-enum figure {
-#define X(name) F_##name,
-	FIGURES(X)
-#undef X
-		FIGURE_COUNT
-};
-static const char *const figure_names[] = {
-#define X(name) #name,
-	FIGURES(X)
-#undef X
-};
-
-struct process {
-	unsigned pid;
-	unsigned long long bytes;
-};
-struct mig {
-	unsigned gpu_instance, compute_instance;
-	char uuid[96], name[96];
-	unsigned long long used, total;
-};
-struct gpu {
-	nvml_device device;
-	char pci[32], uuid[96], name[96];
-	unsigned lost_rounds; /* 0: it is there */
-	unsigned rest[32];    /* by step: rounds until it is asked again */
-	uint64_t known;       /* bit 1 << figure */
-	unsigned long long value[FIGURE_COUNT];
-	nvml_sample sample[2]; /* of GPM: the one before, the last */
-	bool sampled;
-	unsigned process_count, mig_count;
-	struct process process[PROCESSES_MAX];
-	struct mig mig[MIGS_MAX];
-};
+#define SLOW_ROUNDS 10
+#define FIND_ROUNDS 60
+#define REST_ROUNDS 600 /* after "not supported" and the like */
+#define LOST_ROUNDS 30
 
 static struct nvml nvml;
 static struct gpu gpus[GPUS_MAX];
@@ -605,52 +534,6 @@ static int find_gpus(void)
 	return NVML_OK;
 }
 
-/* ---- Messages ---- */
-
-/* A name goes into a line: nothing in it may end that. */
-static const char *one_line(char *text)
-{
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	return text;
-}
-
-static void put_gpu(struct gpu *g)
-{
-	if (!g->pci[0])
-		return;
-	message_add(&message, "gpu %s %s %s\n", g->pci, g->uuid[0] ? one_line(g->uuid) : "-", one_line(g->name));
-	message_add(&message, "lost %d\n", g->lost_rounds != 0);
-	for (enum figure f = 0; f < FIGURE_COUNT; f++)
-		if (has_figure(g, f))
-			message_add(&message, "%s %llu\n", figure_names[f], g->value[f]);
-	for (unsigned i = 0; i < g->mig_count && i < MIGS_ALL / gpu_count; i++)
-		message_add(&message, "instance %u %u %llu %llu %s %s\n", g->mig[i].gpu_instance,
-			g->mig[i].compute_instance, g->mig[i].used, g->mig[i].total, one_line(g->mig[i].uuid),
-			one_line(g->mig[i].name));
-	for (unsigned i = 0; i < g->process_count && i < PROCESSES_ALL / gpu_count; i++)
-		message_add(&message, "process %u %llu\n", g->process[i].pid, g->process[i].bytes);
-}
-
-static void put_why(const char *what, int result)
-{
-	static const struct {
-		int result;
-		const char *text;
-	} known[] = {{NVML_UNINITIALIZED, "not initialized"}, {NVML_NO_PERMISSION, "no permission"},
-		{NVML_DRIVER_NOT_LOADED, "the driver is not loaded"}, {NVML_LIBRARY_NOT_FOUND, "a library is missing"},
-		{NVML_FUNCTION_NOT_FOUND, "no such function"}, {NVML_GPU_IS_LOST, "a GPU is lost"},
-		{NVML_VERSION_MISMATCH, "the library and the driver are of different versions"}};
-	const char *text = "error";
-
-	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (known[i].result == result)
-			text = known[i].text;
-	message_begin(&message, now_ms());
-	message_add(&message, "why %s: %s (%d)\n", what, text, result);
-}
-
 /* False: the other process has gone. */
 static bool send_message(int fd)
 {
@@ -691,7 +574,7 @@ static bool open_nvml(const char *path)
 	tell_step("nvmlInit");
 	result = nvml.init && nvml.count && nvml.handle ? nvml.init() : NVML_FUNCTION_NOT_FOUND;
 	if (result) {
-		put_why("nvmlInit", result);
+		message_set_why(&message, "nvmlInit", result);
 		return false;
 	}
 	if (!nvml.driver || nvml.driver(driver, sizeof(driver)))
@@ -708,7 +591,7 @@ static void put_round(void)
 		read_gpu(&gpus[i], i);
 	tell_step("");
 	for (unsigned i = 0; i < gpu_count; i++)
-		put_gpu(&gpus[i]);
+		message_add_gpu(&message, &gpus[i], gpu_count);
 }
 
 void sample_loop(const char *library, unsigned interval_ms, int fd, struct watch *shared, bool once)
@@ -726,7 +609,7 @@ void sample_loop(const char *library, unsigned interval_ms, int fd, struct watch
 		if (rounds % FIND_ROUNDS == 0)
 			result = find_gpus();
 		if (result) {
-			put_why("nvmlDeviceGetCount", result);
+			message_set_why(&message, "nvmlDeviceGetCount", result);
 			send_message(fd);
 			return;
 		}

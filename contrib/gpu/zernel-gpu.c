@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,29 +68,6 @@ uint64_t now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-void message_add(struct message *m, const char *form, ...)
-{
-	va_list arguments;
-	int n;
-
-	if (m->full)
-		return;
-	va_start(arguments, form);
-	n = vsnprintf(m->text + m->len, sizeof(m->text) - m->len, form, arguments);
-	va_end(arguments);
-	if (n < 0 || (size_t)n >= sizeof(m->text) - m->len)
-		m->full = true; /* a shorter line that came later would be another GPU's */
-	else
-		m->len += (size_t)n;
-}
-
-void message_begin(struct message *m, uint64_t at_ms)
-{
-	m->len = 0;
-	m->full = false;
-	message_add(m, VERSION_LINE " %llu\n", (unsigned long long)at_ms);
 }
 
 /* ---- The process that asks the library ---- */

@@ -14,7 +14,7 @@
 /* In memory that both see. */
 struct watch {
 	char step[32];        /* what the library is asked for at the moment */
-	uint32_t initialized; /* it has told of GPUs at least once */
+	uint32_t initialized; /* it has reported GPUs at least once */
 };
 
 struct message {

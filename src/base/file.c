@@ -118,7 +118,7 @@ void zn_file_names(int dir, bool (*visit)(void *to, const struct dirent64 *e), v
 		;
 }
 
-/* The folder of a file, if it is missing; those above it must be there. */
+/* Makes the folder of a file if it is missing. The folders above it must exist. */
 static int make_folder(const char *path)
 {
 	char folder[ZN_TEXT_MAX];

@@ -173,6 +173,14 @@ static bool set_method(const struct zn_option *opt, void *field, const char *val
 	return set_word(field, value, name, ZN_LEN(name));
 }
 
+static bool set_uprobes(const struct zn_option *opt, void *field, const char *value)
+{
+	static const char *const name[] = {"auto", "links"};
+
+	(void)opt;
+	return set_word(field, value, name, ZN_LEN(name));
+}
+
 static bool set_user_libraries(const struct zn_option *opt, void *field, const char *value)
 {
 	static const char *const name[] = {"safe", "all", "none"}; /* enum zn_user_libraries */
@@ -191,7 +199,7 @@ static bool set_switch(const struct zn_option *opt, void *field, const char *val
 
 static bool set_stacks(const struct zn_option *opt, void *field, const char *value)
 {
-	static const char *const name[] = {"off", "python"};
+	static const char *const name[] = {"off", "python", "native"}; /* enum zn_stacks_wanted */
 
 	(void)opt;
 	return set_word(field, value, name, ZN_LEN(name));
@@ -397,8 +405,13 @@ const struct zn_option zn_option_table[] = {
 	{"gpu-majors", set_majors, AT(gpu_majors), "LIST", NULL,
 		"one or more device numbers from 1 to 511 with commas between them", 1, 511, ZN_OPTION_ANYWHERE,
 		"majors of GPU devices; else as in /proc/devices"},
+	{"rdma-majors", set_majors, AT(rdma_majors), "LIST", NULL,
+		"one or more device numbers from 1 to 511 with commas between them", 1, 511, ZN_OPTION_ANYWHERE,
+		"the same of devices of RDMA (InfiniBand, RoCE)"},
 	{"tier", set_method, AT(method), "WAY", "auto", "auto, fentry, kprobe or tracepoint", 0, 0, ZN_OPTION_ANYWHERE,
 		"count file I/O and TCP so"},
+	{"uprobes", set_uprobes, AT(two_links), "WAY", "auto", "auto or links", 0, 0, ZN_OPTION_ANYWHERE,
+		"links: entries and returns apart; docs/COST.md"},
 	{"libraries", set_path, AT(libraries), "LIST", NULL, "paths with commas between them", 0, 0, ZN_OPTION_ANYWHERE,
 		"hook these at the start, for good"},
 	{"user-libraries", set_user_libraries, AT(user_libraries), "WHICH", "safe", "safe, all or none", 0, 0,
@@ -409,8 +422,8 @@ const struct zn_option zn_option_table[] = {
 		"the kernel's log: errors of GPUs"},
 	{"sysfs", set_place, AT(sysfs), "DIR", "/sys", "an absolute path, or none", 0, 0, ZN_OPTION_ANYWHERE,
 		"state of GPUs, energy; docs/HARDWARE.md"},
-	{"stacks", set_stacks, AT(stacks), "WHICH", "python", "off or python", 0, 0, ZN_OPTION_ANYWHERE,
-		"name the lines of Python; docs/STACKS.md"},
+	{"stacks", set_stacks, AT(stacks), "WHICH", "python", "off, python or native", 0, 0, ZN_OPTION_ANYWHERE,
+		"lines of Python, or native; docs/STACKS.md"},
 	{"ras", set_switch, AT(ras), "SWITCH", "on", "on or off", 0, 0, ZN_OPTION_ANYWHERE,
 		"ask NCCL about jobs that hang; docs/WHY.md"},
 	{"overhead-budget", set_percent, AT(overhead_budget), "SHARE", "1%",

@@ -21,7 +21,8 @@ void zn_tree_init(struct zn_tree *t, const char *proc_root)
 	char path[ZN_TEXT_MAX];
 	struct stat st;
 
-	*t = (struct zn_tree){.proc_root = proc_root};
+	zn_pages_clear(t, sizeof(*t));
+	t->proc_root = proc_root;
 	snprintf(path, sizeof(path), "%s/thread-self/children", proc_root);
 	t->by_children = stat(path, &st) == 0;
 }
@@ -144,8 +145,8 @@ static void process_visit_tree(struct zn_tree *t, uint32_t pid)
 	child_found(t, &copy, pid);
 }
 
-/* Elsewhere by passes over all of /proc, each for all processes that are there when it begins. The children of
- * those that are found on the way may lie behind it: they are looked for by the next one. */
+/* Where the kernel lists no children, passes over all of /proc find them, each for all processes that are there when it
+ * begins. A child of a process that is found on the way may lie behind it: the next pass looks for that. */
 static void pass_step(struct zn_tree *t)
 {
 	if (!t->reading)
@@ -228,5 +229,18 @@ bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *
 		return false;
 	to->cpu_ticks = user + system;
 	to->start_ticks = start;
+	return true;
+}
+
+bool zn_procfs_schedstat(const char *proc_root, uint32_t pid, uint64_t *run_ns, uint64_t *queued_ns)
+{
+	unsigned long long run = 0, queued = 0;
+	char path[ZN_TEXT_MAX], text[128];
+
+	snprintf(path, sizeof(path), "%s/%u/schedstat", proc_root, pid);
+	if (zn_file_read(path, text, sizeof(text)) <= 0 || sscanf(text, "%llu %llu", &run, &queued) != 2)
+		return false;
+	*run_ns = run;
+	*queued_ns = queued;
 	return true;
 }

@@ -88,6 +88,46 @@ static void put_digits(char *end, uint64_t v)
 		end[-1] = (char)('0' + v);
 }
 
+char *zn_text_u64(char *to, uint64_t v)
+{
+	unsigned count = digit_count(v);
+
+	put_digits(to + count, v);
+	return to + count;
+}
+
+/* Writes so many digits, with zeros in front, before end. */
+static void put_padded(char *end, uint64_t v, unsigned digits)
+{
+	for (; digits >= 2; digits -= 2, v /= 100)
+		memcpy(end -= 2, pairs + 2 * (v % 100), 2);
+	if (digits)
+		end[-1] = (char)('0' + v);
+}
+
+/* keep: digits behind the point that stay, even 0. */
+static char *put_fraction(char *to, uint64_t v, unsigned decimals, unsigned keep)
+{
+	uint64_t whole = v < power10[decimals] ? 0 : v / power10[decimals], rest = v - whole * power10[decimals];
+	char *least, *end;
+
+	to = zn_text_u64(to, whole);
+	if (!rest && !keep)
+		return to;
+	*to++ = '.';
+	least = to + keep;
+	end = to + decimals;
+	put_padded(end, rest, decimals);
+	while (end > least && end[-1] == '0')
+		end--;
+	return end;
+}
+
+char *zn_text_scaled(char *to, uint64_t v, int decimals)
+{
+	return put_fraction(to, v, (unsigned)decimals, 0);
+}
+
 void zn_out_u64(struct zn_out *o, uint64_t v)
 {
 	unsigned count = digit_count(v);
@@ -121,24 +161,13 @@ void zn_out_hex(struct zn_out *o, uint64_t v, int digits)
 
 void zn_out_fraction(struct zn_out *o, uint64_t v, unsigned decimals, unsigned keep)
 {
-	char text[DECIMALS_MAX + 3]; /* one byte spare in front, for the whole part to move into */
-	unsigned count, whole, end;
+	char text[ZN_TEXT_NUMBER];
 
-	if (decimals > DECIMALS_MAX) {
+	if (decimals > DECIMALS_MAX || keep > decimals) {
 		o->full = true;
 		return;
 	}
-	memset(text, '0', sizeof(text));
-	count = digit_count(v);
-	if (count <= decimals)
-		count = decimals + 1;
-	put_digits(text + 1 + count, v);
-	whole = count - decimals;
-	memmove(text, text + 1, whole);
-	text[whole] = '.';
-	for (end = count; end > whole + keep && text[end] == '0'; end--)
-		;
-	zn_out_bytes(o, text, end == whole ? whole : end + 1);
+	zn_out_bytes(o, text, (size_t)(put_fraction(text, v, decimals, keep) - text));
 }
 
 void zn_out_scaled(struct zn_out *o, uint64_t v, int decimals)
@@ -175,6 +204,13 @@ void zn_out_double(struct zn_out *o, double v)
 	if (fabs(v) < 1e17 && put_double(whole, v, 17, false) && strlen(whole) < strlen(text))
 		memcpy(text, whole, sizeof(text)); /* with fewer digits, %g has an exponent from 10^15 on */
 	zn_out_text(o, text);
+}
+
+void zn_str_plain(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
 }
 
 /* How many bytes at the start of a text are ASCII. */

@@ -11,8 +11,9 @@
 	"usage: zernel flame [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--seconds N] [--cause launch|gpu|nccl|\n"    \
 	"                    alloc|load|cpu|data|dist|io|runqueue|other] [--folded | --pprof | --speedscope | --json]\n" \
 	"                    [--token-file FILE]"
-#define TEXT_MAX  768
-#define PATH_MAX_ 256
+#define TEXT_MAX    768
+#define PATH_MAX_   256
+#define EXAMPLE_MAX 6 /* functions */
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 16];
 static struct zn_client client;
@@ -68,6 +69,28 @@ static void put_amount(struct zn_term *t, struct zn_str of, bool seconds, const 
 	zn_term_putf(t, " in %llu %s", (unsigned long long)zn_json_integer(count), of_what);
 }
 
+/* The innermost functions, in one line: "for example in ncclX (libnccl.so.2), for cat (libtorch.so), ..." */
+static void put_example(struct zn_term *t, struct zn_str line)
+{
+	struct zn_str list = zn_path_find(line, "native_example"), key, function;
+	char name[TEXT_MAX], file[TEXT_MAX];
+	size_t at = 0;
+	int i;
+
+	for (i = 0; zn_json_next(list, &at, &key, &function); i++) {
+		if (i == EXAMPLE_MAX) {
+			zn_term_put(t, ", ...");
+			break;
+		}
+		zn_term_put(t, i ? ", for " : "         for example in ");
+		zn_term_put(t, zn_path_text(function, "function", name, sizeof(name)));
+		if (*zn_path_text(function, "file", file, sizeof(file)) && strcmp(file, "-"))
+			zn_term_putf(t, " (%s)", file);
+	}
+	if (i)
+		zn_term_end(t);
+}
+
 static void put_line(struct zn_term *t, struct zn_str line, bool seconds, const char *of_what)
 {
 	char percent[ZN_UNITS_CELL], thread[TEXT_MAX];
@@ -84,6 +107,7 @@ static void put_line(struct zn_term *t, struct zn_str line, bool seconds, const 
 	put_amount(t, line, seconds, of_what);
 	zn_term_put(t, ")");
 	zn_term_end(t);
+	put_example(t, line);
 }
 
 static void put_cause(struct zn_term *t, struct zn_str cause)
@@ -114,7 +138,7 @@ static void put_unknown(struct zn_term *t, struct zn_str answer)
 			zn_path_text(process, "pid", pid, sizeof(pid)), zn_path_text(process, "why", why, sizeof(why)));
 }
 
-/* False: there is nothing to be told. */
+/* False: there is nothing to show. */
 static bool put_words(struct zn_term *t, struct zn_str answer)
 {
 	struct zn_str list = zn_path_find(answer, "causes"), key, cause;
@@ -176,7 +200,7 @@ static int read_arguments(struct arguments *a, int argc, char **argv)
 	return 0;
 }
 
-/* What may stand in a query as it is: the daemon says what is wrong with it. */
+/* A value goes into the query as it is: the daemon says what is wrong with it. */
 static bool is_plain(const char *text)
 {
 	for (; *text; text++)

@@ -10,20 +10,20 @@
 
 #define USAGE                                                                                                          \
 	"usage: zernel health [--nhc] [http://ADDRESS:PORT | unix:PATH] [--token-file FILE]\n"                         \
-	"  exit status: 0 well, 1 a fault of the node, 2 the daemon does not answer"
+	"  exit status: 0 well, 1 a fault of the node, 2 the daemon does not answer, or has just started"
 #define LINE_BYTES 480
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 12];
 static struct zn_client client;
 
 /* An XID that is a program's doing says nothing of the node. */
-static bool is_of_node(struct zn_str alert)
+static bool is_of_node(struct zn_str alert, const char *name)
 {
-	static const char *const faults[] = {"driver_unresponsive", "gpu_ghost", "gpu_amdgpu"};
-	char name[48], xid[16];
+	static const char *const faults[] = {"driver_unresponsive", "gpu_ghost", "gpu_amdgpu", "gpu_lost",
+		"gpu_hardware_errors", "gpu_driver_not_answering"};
 	const struct zn_xid_about *about;
+	char xid[16];
 
-	zn_path_text(alert, "alert", name, sizeof(name));
 	for (size_t i = 0; i < ZN_LEN(faults); i++)
 		if (!strcmp(name, faults[i]))
 			return true;
@@ -33,18 +33,27 @@ static bool is_of_node(struct zn_str alert)
 	return about && !strcmp(about->severity, "critical");
 }
 
-/* The faults in a line; how many there are. */
-static uint32_t find_faults(struct zn_str answer, struct zn_out *o)
+/* What programs say of a GPU: a library of the user's own may say it, so it is told, and is no fault of the node. */
+static bool is_of_program(struct zn_str alert, const char *name)
+{
+	(void)alert;
+	return !strcmp(name, "cuda_context_lost");
+}
+
+/* The alerts that are so, in a line; how many there are. */
+static uint32_t find_alerts(
+	struct zn_str answer, bool (*is_so)(struct zn_str alert, const char *name), struct zn_out *o)
 {
 	struct zn_str list = zn_path_find(answer, "alerts"), key, alert;
 	char name[48], state[16], summary[200];
 	uint32_t count = 0;
 
 	for (size_t at = 0; zn_json_next(list, &at, &key, &alert);) {
-		if (strcmp(zn_path_text(alert, "state", state, sizeof(state)), "firing") || !is_of_node(alert))
+		zn_path_text(alert, "alert", name, sizeof(name));
+		if (strcmp(zn_path_text(alert, "state", state, sizeof(state)), "firing") || !is_so(alert, name))
 			continue;
 		zn_out_text(o, count++ ? "; " : "");
-		zn_out_text(o, zn_path_text(alert, "alert", name, sizeof(name)));
+		zn_out_text(o, name);
 		zn_out_text(o, ": ");
 		zn_out_text(o, zn_path_text(alert, "summary", summary, sizeof(summary)));
 	}
@@ -74,6 +83,13 @@ static int get_path(const struct zn_client_args *args, const char *path)
 	return 2;
 }
 
+static bool is_loading(struct zn_str health)
+{
+	char status[48];
+
+	return !strcmp(zn_path_text(health, "status", status, sizeof(status)), "loading");
+}
+
 int zn_health_main(int argc, char **argv)
 {
 	struct zn_client_args args = {.verb = "health", .usage = USAGE};
@@ -88,12 +104,19 @@ int zn_health_main(int argc, char **argv)
 	}
 	if (get_path(&args, "/health"))
 		return print_result("ERROR", "the daemon does not answer", 2);
+	if (is_loading(client.answer)) /* for seconds, and that is no fault of the node */
+		return print_result("ERROR", "the daemon has just started", 2);
 	if (client.status != 200)
 		return print_result("ERROR", "the daemon is not well, see zernel status", 1);
 	if (get_path(&args, "/alerts"))
 		return print_result("ERROR", "the daemon does not answer", 2);
-	if (!find_faults(client.answer, &o))
-		return print_result("OK", "no fault of the node", 0);
+	if (find_alerts(client.answer, is_of_node, &o)) {
+		text[o.len] = 0;
+		return print_result("ERROR", text, 1);
+	}
+	zn_out_text(&o, "no fault of the node; ");
+	if (!find_alerts(client.answer, is_of_program, &o))
+		o.len -= strlen("; ");
 	text[o.len] = 0;
-	return print_result("ERROR", text, 1);
+	return print_result("OK", text, 0);
 }

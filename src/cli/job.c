@@ -36,7 +36,7 @@
 
 static bool in_hook;
 
-/* In a hook only if it can be written at once; should somebody else fill a pipe meanwhile, the time limit ends it. */
+/* A hook writes only what can be written at once. If somebody else fills the pipe meanwhile, the time limit ends it. */
 static void write_stderr(const char *text, size_t len)
 {
 	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -55,9 +55,8 @@ static void complain_of(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text + len, sizeof(text) - len - 1, format, args);
 	va_end(args);
-	for (; text[len]; len++)
-		if (text[len] < ' ' || text[len] > '~')
-			text[len] = '?';
+	zn_str_plain(text);
+	len = strlen(text);
 	text[len++] = '\n';
 	write_stderr(text, len);
 }
@@ -292,7 +291,7 @@ static void too_late(int signal)
 	_exit(EXIT_SUCCESS);
 }
 
-/* Whatever we wait for, and be it the scheduler: this is the end. */
+/* The time is over: the program ends, whatever it waits for. */
 static void limit_time(void)
 {
 	struct sigaction action = {.sa_handler = too_late};

@@ -57,7 +57,7 @@ void zn_cell_share(struct zn_str object, const struct zn_column *c, char to[CELL
 		snprintf(to, CELL, "%.0f%%", v < 0 ? 0 : v < 999 ? v : 999);
 }
 
-/* Of a list of GPUs. Where one of them is not known, neither is the sum. */
+/* The sum over a list of GPUs. It is not known where that of one GPU is not. */
 static void known_sum(struct zn_str gpus, const char *key, char to[CELL])
 {
 	struct zn_str name, gpu;

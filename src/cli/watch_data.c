@@ -16,6 +16,27 @@
 
 char zn_watch_answers[2][ZN_CLIENT_BUFFER];
 
+bool zn_watch_shows_line(struct zn_watch *w)
+{
+	int line = w->line++;
+
+	return line >= w->top && line < w->top + w->fits;
+}
+
+void zn_watch_put_wrapped(struct zn_watch *w, enum zn_style style, int indent, const char *text)
+{
+	int width = zn_watch_at_least_one(w->term.cols - indent - 2);
+
+	for (int line = 0; *text; line++) {
+		size_t len = zn_term_break(text, line ? width : width + 2);
+
+		if (zn_watch_shows_line(w))
+			zn_term_line(&w->term, style, "%*s%.*s", indent + 2 * (line > 0), "", (int)len, text);
+		text += len;
+		text += strspn(text, " ");
+	}
+}
+
 int zn_watch_at_least_one(int n)
 {
 	return n > 1 ? n : 1;
@@ -97,7 +118,7 @@ uint64_t zn_value_sum_integers(struct zn_str array, const char *key)
 	return sum;
 }
 
-/* Of the last seconds where the daemon knows that, else since the process began. */
+/* The figure of the last seconds where the daemon knows it, else since the process began. */
 double zn_value_launch_us(struct zn_str process, const char *recent, const char *all)
 {
 	return zn_value_number(process, zn_path_known(process, "launch.recent") ? recent : all);

@@ -50,7 +50,7 @@ size_t zn_cards_weight(struct zn_str job)
 	return i;
 }
 
-/* What its programs said of themselves. */
+/* Puts what its programs said of themselves. */
 static void put_labels(struct zn_term *t, struct zn_str job)
 {
 	struct zn_str list = zn_path_find(job, "labels"), key, label;
@@ -112,7 +112,7 @@ static int put_state(struct zn_term *t, struct zn_str job, int room)
 	return put_lines(t, states[state].style, text, 4, most < SAYS_MAX ? most : SAYS_MAX, job);
 }
 
-/* What to do about the first of its causes. */
+/* Puts what to do about the first of its causes. */
 static int put_next(struct zn_term *t, struct zn_str job, int room)
 {
 	struct zn_str causes = zn_path_find(job, "causes"), key, cause;
@@ -243,7 +243,7 @@ static size_t read_ranks(const struct zn_watch *w, const char *job, struct rank 
 	return count;
 }
 
-/* Of the others' shares of one state. */
+/* The median of the others' shares of one state. */
 static double median_of_others(const struct rank *ranks, size_t count, size_t but, enum zn_stall s)
 {
 	double sorted[RANKS_MAX];
@@ -353,6 +353,23 @@ static char *put_bytes(char to[CELL], struct zn_str job, const char *path)
 					: strcpy(to, "-");
 }
 
+/* Those that run, as far as the line goes. Slurm's own, which waits, says nothing. */
+static void put_steps(struct zn_term *t, struct zn_str job)
+{
+	struct zn_str list = zn_path_find(job, "steps"), key, step;
+	char name[CELL], a[CELL], b[CELL];
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &step);) {
+		if (!zn_str_is(zn_path_find(step, "running"), "true") ||
+			!strcmp(zn_value_text(step, "name", name), "extern"))
+			continue;
+		zn_term_putf(t, "  step %s %s %s", name,
+			zn_path_known(step, "cpu_seconds") ? zn_units_span(a, zn_value_seconds(step, "cpu_seconds"))
+							   : "-",
+			put_bytes(b, step, "memory_peak_bytes"));
+	}
+}
+
 /* False: nothing is known of it. */
 static bool put_use(struct zn_watch *w, const char *id)
 {
@@ -365,9 +382,12 @@ static bool put_use(struct zn_watch *w, const char *id)
 		zn_term_putf(&w->term, "  CPU %s", put_share(a, job, "cpu.efficiency"));
 		if (zn_path_known(job, "cpu.cpus"))
 			zn_term_putf(&w->term, " of %.3g", zn_json_number(zn_path_find(job, "cpu.cpus")));
-		zn_term_putf(&w->term, "  memory %s of %s, %s with cache of files",
-			put_bytes(a, job, "memory.needed_peak_bytes"), put_bytes(b, job, "memory.limit_bytes"),
-			put_bytes(c, job, "memory.peak_bytes"));
+		if (zn_path_known(job, "gpu_utilization"))
+			zn_term_putf(&w->term, "  GPU %s", put_share(a, job, "gpu_utilization"));
+		zn_term_putf(&w->term, "  memory %s", put_share(a, job, "memory.efficiency"));
+		zn_term_putf(&w->term, " of %s: %s, %s with cache of files", put_bytes(b, job, "memory.limit_bytes"),
+			put_bytes(a, job, "memory.needed_peak_bytes"), put_bytes(c, job, "memory.peak_bytes"));
+		put_steps(&w->term, job);
 		zn_term_end(&w->term);
 		return true;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* watch_panels.c: the upper part of the screen of `zernel watch`: the node, alerts, idle jobs, GPUs, probes, losses. */
+/* watch_panels.c: the upper part of the screen of `zernel watch`: the node, alerts, idle jobs, GPUs, ports, probes,
+ * losses. */
 #include "zernel.h"
 
 #include <limits.h>
@@ -132,7 +133,7 @@ static int bar_cells(uint64_t part, uint64_t total, int width)
 	return part >= total ? width : (int)((double)part / (double)total * width + 0.5);
 }
 
-/* Filled up to what is used, with a mark where the peak was. total is not 0. */
+/* The bar is filled up to what is used; a line shows where the peak was. total is not 0. */
 static void put_bar(struct zn_term *t, int width, struct zn_str gpu, uint64_t total)
 {
 	uint64_t used = zn_value_integer(gpu, "used_bytes");
@@ -177,7 +178,7 @@ static void put_gpu(struct zn_term *t, struct zn_str gpu)
 	zn_term_end(t);
 }
 
-/* What its use and its state are by themselves, as far as a source tells them: the lines that takes. */
+/* Puts its use and its state, as far as a source says them. Returns how many lines that takes. */
 static int put_state(struct zn_term *t, struct zn_str gpu)
 {
 	static const struct {
@@ -229,6 +230,62 @@ void zn_panel_gpus(struct zn_watch *w)
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "GPU -  no GPU memory seen yet");
 	else if (hidden)
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "and %d more GPUs", hidden);
+}
+
+/* ---- Ports of InfiniBand and RoCE. ---- */
+
+static uint64_t errors_of(struct zn_str port)
+{
+	struct zn_str list = zn_path_find(port, "errors"), key, n;
+	uint64_t sum = 0;
+
+	for (size_t at = 0; zn_json_next(list, &at, &key, &n);)
+		sum += zn_json_integer(n);
+	return sum;
+}
+
+/* Those in trouble come first. */
+static bool is_port_bad(struct zn_str port)
+{
+	return zn_value_is_false(port, "active") || errors_of(port);
+}
+
+static void put_port(struct zn_term *t, struct zn_str port)
+{
+	struct zn_str list = zn_path_find(port, "errors"), key, n;
+	char device[CELL], number[CELL], link[CELL], a[CELL], b[CELL];
+
+	zn_term_style(t, is_port_bad(port) ? ZN_STYLE_BAD : ZN_STYLE_PLAIN);
+	zn_term_putf(t, "port %s/%s %s", zn_value_text(port, "device", device), zn_value_text(port, "port", number),
+		zn_value_text(port, "link", link));
+	zn_term_put(t, zn_value_is_false(port, "active") ? " down" : " active");
+	if (zn_path_known(port, "rate_mbit"))
+		zn_term_putf(t, " %.3g Gb/s", zn_value_number(port, "rate_mbit") / 1000);
+	zn_term_putf(t, "  sent %s  received %s", memory_text(port, "bytes.sent", a),
+		memory_text(port, "bytes.received", b));
+	for (size_t at = 0; zn_json_next(list, &at, &key, &n);)
+		if (zn_json_integer(n))
+			zn_term_putf(t, "  %llu %.*s", (unsigned long long)zn_json_integer(n),
+				key.len < 32 ? (int)key.len : 32, key.at);
+	zn_term_end(t);
+}
+
+void zn_panel_ports(struct zn_watch *w)
+{
+	struct zn_str list = zn_path_find(w->snapshot, "ports"), key, port;
+	int room = lines_of(&w->term, 8), hidden = 0;
+
+	for (int bad = 1; bad >= 0; bad--)
+		for (size_t at = 0; zn_json_next(list, &at, &key, &port);) {
+			if (is_port_bad(port) != bad)
+				continue;
+			if (room-- > 0)
+				put_port(&w->term, port);
+			else
+				hidden++;
+		}
+	if (hidden)
+		zn_term_line(&w->term, ZN_STYLE_PLAIN, "and %d more ports", hidden);
 }
 
 /* The figures of the whole node: as many on a line as fit. */
@@ -308,8 +365,8 @@ void zn_panel_help(struct zn_term *t)
 	static const char *const lines[] = {
 		"q, Ctrl-C       quit            ?  this help, and back",
 		"Tab             the next view; or at once: t processes, n NCCL, w waits,",
-		"                s signals, i file I/O, b jobs, r requests, y why, a alerts,",
-		"                h hooks and what is not attached, x losses",
+		"                s signals, i file I/O, b jobs, r requests, v serving, y why,",
+		"                a alerts, h hooks and what is not attached, x losses",
 		"p m l 9         sort by pid, GPU memory, launches per second, p99 of the launch",
 		"up down, k j    scroll; page up and page down by a screen",
 		"",

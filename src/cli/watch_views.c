@@ -34,14 +34,6 @@ struct view {
 	int count;  /* of columns */
 };
 
-/* Counts one more line, and says whether it is on the screen. */
-static bool shows_line(struct zn_watch *w)
-{
-	int line = w->line++;
-
-	return line >= w->top && line < w->top + w->fits;
-}
-
 enum { COL_PID, COL_COMM, COL_JOB, COL_GPUS, COL_RATES = 11, COL_P99S };
 
 static const struct zn_column process_columns[] = {
@@ -224,7 +216,7 @@ static void put_cells(
 static void process_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->row_count; i++)
-		if (shows_line(w))
+		if (zn_watch_shows_line(w))
 			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
 }
 
@@ -273,13 +265,13 @@ static void stalls_item(struct zn_watch *w, struct zn_str stalls)
 	char says[512];
 
 	zn_path_text(stalls, "says", says, sizeof(says));
-	if (shows_line(w)) {
+	if (zn_watch_shows_line(w)) {
 		put_stalls(&w->term, stalls, wide ? BAR_WIDTH : w->term.cols - BAR_INDENT);
 		if (wide)
 			zn_term_putf(&w->term, "  %s", says);
 		zn_term_end(&w->term);
 	}
-	if (!wide && shows_line(w))
+	if (!wide && zn_watch_shows_line(w))
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "%*s%s", BAR_INDENT, "", says);
 }
 
@@ -288,7 +280,7 @@ static void wait_items(struct zn_watch *w, const struct view *v, const int *widt
 	for (int i = 0; i < w->row_count; i++) {
 		struct zn_str process = w->rows[i].process;
 
-		if (shows_line(w))
+		if (zn_watch_shows_line(w))
 			put_cells(w, v, widths, process, &w->rows[i]);
 		if (zn_path_known(process, "stalls.says"))
 			stalls_item(w, zn_path_find(process, "stalls"));
@@ -329,11 +321,12 @@ static void signal_items(struct zn_watch *w, const struct view *v, const int *wi
 		struct zn_str anomalies = zn_path_find(w->rows[i].process, "anomalies"), key, score;
 		size_t at = 0;
 
-		if (shows_line(w))
+		if (zn_watch_shows_line(w))
 			put_cells(w, v, widths, w->rows[i].process, &w->rows[i]);
-		if (zn_json_next(anomalies, &at, &key, &score) && shows_line(w))
+		zn_watch_failed(w, w->rows[i].process);
+		if (zn_json_next(anomalies, &at, &key, &score) && zn_watch_shows_line(w))
 			put_unusual(&w->term, anomalies);
-		if (zn_path_known(w->rows[i].process, "sampled") && shows_line(w))
+		if (zn_path_known(w->rows[i].process, "sampled") && zn_watch_shows_line(w))
 			put_sampled(&w->term, zn_path_find(w->rows[i].process, "sampled"));
 	}
 }
@@ -345,7 +338,7 @@ static void nccl_items(struct zn_watch *w, const struct view *v, const int *widt
 		size_t at = 0;
 
 		while (zn_json_next(ops, &at, &key, &op))
-			if (shows_line(w))
+			if (zn_watch_shows_line(w))
 				put_cells(w, v, widths, op, &w->rows[i]);
 	}
 }
@@ -353,7 +346,7 @@ static void nccl_items(struct zn_watch *w, const struct view *v, const int *widt
 static void io_sum_items(struct zn_watch *w, const struct view *v, const int *widths)
 {
 	for (int i = 0; i < w->io_sum_count; i++)
-		if (shows_line(w))
+		if (zn_watch_shows_line(w))
 			put_cells(w, v, widths, w->io_sums[i].io_sum, NULL);
 }
 
@@ -365,7 +358,7 @@ static void request_items(struct zn_watch *w, const struct view *v, const int *w
 
 	for (size_t at = 0; zn_json_next(servers, &at, &key, &row.process);)
 		for (size_t in = 0; zn_json_next(zn_path_find(row.process, "routes"), &in, &inner, &route);)
-			if (shows_line(w))
+			if (zn_watch_shows_line(w))
 				put_cells(w, v, widths, route, &row);
 }
 
@@ -376,7 +369,7 @@ static void job_items(struct zn_watch *w, const struct view *v, const int *width
 	size_t at = 0;
 
 	while (zn_json_next(jobs, &at, &key, &job)) {
-		if (!shows_line(w))
+		if (!zn_watch_shows_line(w))
 			continue;
 		if (zn_watch_idle_gpus(job, idle, sizeof(idle)))
 			zn_term_style(&w->term, ZN_STYLE_BAD);
@@ -392,27 +385,12 @@ static void alert_items(struct zn_watch *w, const struct view *v, const int *wid
 
 	(void)v, (void)widths;
 	while (zn_json_next(alerts, &at, &key, &alert)) {
-		if (shows_line(w))
+		if (zn_watch_shows_line(w))
 			zn_panel_alert(&w->term, alert, zn_value_text(alert, "state", state));
-		if (shows_line(w))
+		if (zn_watch_shows_line(w))
 			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  value %s, threshold %s: %s",
 				zn_value_text(alert, "value", value), zn_value_text(alert, "threshold", limit),
 				zn_path_text(alert, "summary", summary, sizeof(summary)));
-	}
-}
-
-/* As many lines as it takes: a sentence whose end is missing may say something else. */
-static void put_wrapped(struct zn_watch *w, enum zn_style style, int indent, const char *text)
-{
-	int width = zn_watch_at_least_one(w->term.cols - indent - 2);
-
-	for (int line = 0; *text; line++) {
-		size_t len = zn_term_break(text, line ? width : width + 2);
-
-		if (shows_line(w))
-			zn_term_line(&w->term, style, "%*s%.*s", indent + 2 * (line > 0), "", (int)len, text);
-		text += len;
-		text += strspn(text, " ");
 	}
 }
 
@@ -422,19 +400,19 @@ static void why_of_job(struct zn_watch *w, struct zn_str job)
 	struct zn_str key, cause;
 	bool any = false;
 
-	if (shows_line(w))
+	if (zn_watch_shows_line(w))
 		zn_term_line(&w->term, ZN_STYLE_PLAIN, "%s", zn_panel_job(job, name));
 	for (size_t in = 0; zn_json_next(zn_path_find(job, "causes"), &in, &key, &cause); any = true) {
-		put_wrapped(w, ZN_STYLE_WARN, 2, zn_path_text(cause, "says", text, sizeof(text)));
+		zn_watch_put_wrapped(w, ZN_STYLE_WARN, 2, zn_path_text(cause, "says", text, sizeof(text)));
 		snprintf(text, sizeof(text), "next: %s", zn_path_text(cause, "next", next, sizeof(next)));
-		put_wrapped(w, ZN_STYLE_PLAIN, 4, text);
+		zn_watch_put_wrapped(w, ZN_STYLE_PLAIN, 4, text);
 	}
 	if (!any)
-		put_wrapped(w, ZN_STYLE_PLAIN, 2, zn_path_text(job, "says", text, sizeof(text)));
+		zn_watch_put_wrapped(w, ZN_STYLE_PLAIN, 2, zn_path_text(job, "says", text, sizeof(text)));
 	if (!zn_path_known(job, "ras"))
 		return;
 	snprintf(text, sizeof(text), "other nodes: %s", zn_path_text(job, "ras.says", next, sizeof(next)));
-	put_wrapped(w, ZN_STYLE_PLAIN, 2, text);
+	zn_watch_put_wrapped(w, ZN_STYLE_PLAIN, 2, text);
 }
 
 static void why_items(struct zn_watch *w, const struct view *v, const int *widths)
@@ -452,7 +430,7 @@ static void library_item(struct zn_watch *w, struct zn_str library)
 {
 	char attached[CELL], symbols[CELL], path[512], why[512] = ": ";
 
-	if (!shows_line(w))
+	if (!zn_watch_shows_line(w))
 		return;
 	zn_path_text(library, "why", why + 2, sizeof(why) - 2);
 	zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s of %s functions of %s%s",
@@ -470,7 +448,7 @@ static void probe_items(struct zn_watch *w, const struct view *v, const int *wid
 	while (zn_json_next(probes, &at, &key, &probe)) {
 		zn_value_text(probe, "state", state);
 		zn_path_text(probe, "why", why, sizeof(why));
-		if (shows_line(w))
+		if (zn_watch_shows_line(w))
 			zn_term_line(&w->term, *state == 'u' ? ZN_STYLE_WARN : ZN_STYLE_PLAIN, "%s: %s%s%s",
 				zn_value_text(probe, "family", family), state, strcmp(why, "-") ? ": " : "",
 				strcmp(why, "-") ? why : "");
@@ -480,7 +458,7 @@ static void probe_items(struct zn_watch *w, const struct view *v, const int *wid
 	}
 }
 
-/* What a loss means; empty if this program is older than the daemon. */
+/* Says what a loss means. The text is empty if this program is older than the daemon. */
 static const char *loss_help(const char *label)
 {
 	for (enum zn_loss i = 0; i < ZN_LOSS_COUNT; i++)
@@ -497,7 +475,7 @@ static void loss_items(struct zn_watch *w, const struct view *v, const int *widt
 
 	(void)v, (void)widths;
 	while (zn_json_next(lost, &at, &key, &value)) {
-		if (!shows_line(w))
+		if (!zn_watch_shows_line(w))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", key.len < CELL ? (int)key.len : CELL - 1, key.at ? key.at : "");
 		zn_term_line(&w->term, zn_json_number(value) > 0 ? ZN_STYLE_WARN : ZN_STYLE_PLAIN, "%-14s %8s  %s",
@@ -590,6 +568,7 @@ static const struct view views[] = {
 		.growth = io_sum_growth},
 	{'r', "requests", "no inference server is known on this node", request_items, false, false,
 		COLUMNS(request_columns), .growth = request_growth},
+	{'v', "serving", "no inference server is known on this node", zn_serving_view_items, .sorted = false},
 	{'b', "jobs", "no job is known on this node", job_items, false, false, COLUMNS(job_columns),
 		.growth = job_growth},
 	{'y', "why", "nothing has launched work on a GPU", why_items, .sorted = false},
@@ -658,6 +637,7 @@ void zn_views_body(struct zn_watch *w)
 		zn_cards_put(w);
 	zn_panel_idle(w);
 	zn_panel_gpus(w);
+	zn_panel_ports(w);
 	if (!small)
 		zn_panel_details(w);
 	put_view(w);

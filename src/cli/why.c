@@ -35,7 +35,7 @@ static void put_where(struct zn_term *t, struct zn_str job)
 		zn_term_line(t, ZN_STYLE_PLAIN, "  line: %s", zn_path_text(row, "", text, sizeof(text)));
 }
 
-/* Of ranks on other nodes; a job that does not seem to hang has nothing of it. */
+/* Puts what is known of ranks on other nodes; nothing is, of a job that does not seem to hang. */
 static void put_ras(struct zn_term *t, struct zn_str job)
 {
 	char says[TEXT_MAX];
@@ -49,7 +49,7 @@ static void put_ras(struct zn_term *t, struct zn_str job)
 		zn_term_line(t, ZN_STYLE_PLAIN, "  other nodes: NCCL's RAS says: %s", says);
 }
 
-/* What its programs said of themselves. */
+/* Puts what its programs said of themselves. */
 static void put_labels(struct zn_term *t, struct zn_str job)
 {
 	struct zn_str list = zn_path_find(job, "labels"), key, label;

@@ -44,7 +44,7 @@ static bool next_small(struct zn_str *line, uint32_t *to)
 	return true;
 }
 
-/* What can be printed of it, as far as there is room. */
+/* Copies the printable characters of it, as far as there is room. */
 static void copy_text(char *to, size_t cap, struct zn_str text)
 {
 	size_t len = text.len < cap - 1 ? text.len : cap - 1;
@@ -89,7 +89,7 @@ static uint32_t process_of(const struct zn_nvml_said *s, uint32_t pid, uint32_t 
 	return i;
 }
 
-/* One that uses several instances of a GPU has a line for each. */
+/* A process that uses several instances of a GPU has a line for each. */
 static void take_process(struct zn_nvml_said *s, struct zn_str line)
 {
 	uint32_t pid, i;
@@ -132,18 +132,24 @@ static void take_instance(struct zn_nvml_said *s, struct zn_str line)
 	s->instances++;
 }
 
+/* The kernel knows itself what is of the PCI device, but for this. */
+static bool is_taken(enum zn_figure f)
+{
+	return f < ZN_FIGURE_LINK_SPEED || f == ZN_FIGURE_LOST;
+}
+
 static void take_figure(struct zn_reading *r, struct zn_str name, struct zn_str line)
 {
 	bool reasons = zn_str_is(name, "throttle_reasons");
 	enum zn_figure f = reasons ? ZN_FIGURE_THROTTLE : zn_figure_find(name);
 	uint64_t v;
 
-	if (f >= ZN_FIGURE_LINK_SPEED || (f == ZN_FIGURE_THROTTLE && !reasons) || !next_number(&line, &v))
+	if (!is_taken(f) || (f == ZN_FIGURE_THROTTLE && !reasons) || !next_number(&line, &v))
 		return;
 	zn_reading_set(r, f, reasons ? zn_dcgm_throttle(v) : v);
 }
 
-/* Of the driver, before the first GPU. */
+/* A line about the driver comes before the first GPU. */
 static void take_driver(struct zn_nvml_said *s, struct zn_str name, struct zn_str line)
 {
 	if (zn_str_is(name, "driver"))
@@ -210,7 +216,7 @@ void zn_nvml_check(struct zn_nvml_said *s)
 	END_TEXT(s->step), END_TEXT(s->why), END_TEXT(s->driver);
 	for (uint32_t i = 0; i < s->count; i++) {
 		END_TEXT(s->reading[i].pci), END_TEXT(s->reading[i].uuid), END_TEXT(s->model[i]);
-		s->reading[i].known &= (1ULL << ZN_FIGURE_LINK_SPEED) - 1;
+		s->reading[i].known &= ((1ULL << ZN_FIGURE_LINK_SPEED) - 1) | 1ULL << ZN_FIGURE_LOST;
 	}
 	for (uint32_t i = 0; i < s->processes; i++)
 		if (s->process[i].gpu >= s->count || process_of(s, s->process[i].pid, s->process[i].gpu) != i)

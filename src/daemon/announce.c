@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* announce.c: what the log says once the daemon runs, as a start that fails is one line: what is absent and why, and
- * where it listens. */
+/* announce.c: what the log says once the daemon runs: what is absent and why, and where it listens. */
 #include "zernel.h"
 
 static void log_kernel_family(const struct zn_options *o, const struct zn_kernel *k, enum zn_family f)
@@ -30,6 +29,16 @@ void zn_announce_no_xids(const struct zn_options *o, int err)
 
 	zn_xids_why(o->kmsg, err, why);
 	zn_log(ZN_WARN, "xid: %s; errors of GPUs are not counted", why);
+}
+
+void zn_announce_serving(const struct zn_options *o, const struct zn_serve *s)
+{
+	char ports[48] = "";
+	uint16_t metrics = zn_serve_port(s, false), ws = zn_serve_port(s, true);
+
+	if (metrics || ws) /* none: Unix sockets alone */
+		snprintf(ports, sizeof(ports), ", ports %u and %u", metrics, ws);
+	zn_log(ZN_INFO, "serving: listening on %s%s; probes are being loaded", o->listen, ports);
 }
 
 void zn_announce_ready(const struct zn_options *o, const struct zn_serve *s)

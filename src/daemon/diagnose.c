@@ -53,12 +53,15 @@ static bool families_check(const struct zn_diagnosis *d, bool *any)
 
 static void libraries_check(struct zn_diagnosis *d, bool any)
 {
+	static const char *const way[] = {
+		[ZN_METHOD_UPROBE] = "one perf event per function: detaching is slow on this kernel (before 6.6)",
+		[ZN_METHOD_UPROBE_MULTI] = "one multi-uprobe link per library and program",
+		[ZN_METHOD_UPROBE_SESSION] =
+			"one session per library and family: the timing of launches can be spared"};
 	struct zn_find *find = NULL;
 
 	if (any)
-		printf("%-14s %s\n", "attaching",
-			d->probe->multi ? "one multi-uprobe link per library and program"
-					: "one perf event per function: detaching is slow on this kernel (before 6.6)");
+		printf("%-14s %s\n", "attaching", way[zn_probe_method(d->probe)]);
 	if (zn_find_open(&find, d->probe, d->options) == 0)
 		printf("%-14s %s\n", "new libraries",
 			zn_find_by_events(find) ? "by mapping events"
@@ -132,10 +135,12 @@ int zn_diagnose_node(struct zn_diagnosis *d, const struct zn_service *service)
 	limits_check(service);
 	missing = sender_check(d);
 	if (zn_probe_files(why) ||
-		zn_probe_open(d->probe, d->options->families, d->options->method, d->options->table_cpus, why)) {
+		zn_probe_open(
+			d->probe, zn_probe_families(d->options), d->options->method, d->options->table_cpus, why)) {
 		printf("%-14s %s\n", "nothing", why);
 		return EXIT_FAILURE;
 	}
+	zn_probe_load(d->probe);
 	missing |= families_check(d, &any);
 	missing |= kernel_check(d);
 	printf("%-14s %s\n", "job", d->probe->job ? "ok" : d->probe->job_why);

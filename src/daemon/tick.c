@@ -12,18 +12,29 @@ static uint64_t boot_ns(void)
 	return zn_clock_ns(CLOCK_BOOTTIME);
 }
 
-/* Drivers may be loaded by the first process that needs them. */
-void zn_daemon_find_gpus(struct zn_daemon *d)
+/* The majors of some devices, as they were given, or else as they are. True: there are some. */
+static bool find_majors(const uint64_t given[ZN_MAJOR_WORDS],
+	void (*read)(const char *path, uint64_t to[ZN_MAJOR_WORDS]), __u64 to[ZN_MAJOR_WORDS])
 {
 	static const uint64_t none[ZN_MAJOR_WORDS];
 	uint64_t majors[ZN_MAJOR_WORDS];
 
-	if (memcmp(d->options.gpu_majors, none, sizeof(none)))
-		memcpy(majors, d->options.gpu_majors, sizeof(majors));
+	if (memcmp(given, none, sizeof(none)))
+		memcpy(majors, given, sizeof(majors));
 	else
-		zn_gpu_majors_read("/proc/devices", majors);
+		read("/proc/devices", majors);
 	for (int i = 0; i < ZN_MAJOR_WORDS; i++)
-		__atomic_store_n(&d->probe.arena.shared->gpu_majors[i], majors[i], __ATOMIC_RELAXED);
+		__atomic_store_n(&to[i], majors[i], __ATOMIC_RELAXED);
+	return memcmp(majors, none, sizeof(none));
+}
+
+/* Drivers may be loaded by the first process that needs them. */
+void zn_daemon_find_gpus(struct zn_daemon *d)
+{
+	struct zn_shared *s = d->probe.arena.shared;
+
+	find_majors(d->options.gpu_majors, zn_gpu_majors_read, s->gpu_majors);
+	s->rdma = find_majors(d->options.rdma_majors, zn_rdma_majors_read, s->rdma_majors);
 }
 
 static void services_tick(struct zn_daemon *d)
@@ -131,6 +142,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	zn_stopped_tick(&d->stopped, &d->agg, &d->progress, now);
 	if (d->options.simulate)
 		zn_sim_stop(&d->sim, &d->stopped);
+	zn_blocked_tick(&d->blocked, &d->agg, now);
 	zn_startup_tick(&d->startup, now);
 	zn_checkpoints_tick(&d->checkpoints, now);
 	zn_causes_tick(&d->causes, now);
@@ -141,6 +153,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	zn_annotations_tick(&d->annotations);
 	zn_history_tick(d->history, &d->agg, boot);
 	zn_latency_tick(d->latency, d->agg.arena, zn_history_steps(d->history), boot);
+	zn_slowness_tick(d->slowness, d->latency, &d->agg, zn_history_steps(d->history), boot);
 	zn_baselines_tick(d->baselines, &d->agg, d->history, boot);
 	zn_alerts_tick(&d->alerts, now);
 	zn_flights_tick(&d->flights, now);

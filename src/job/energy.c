@@ -78,16 +78,6 @@ static void begin_interval(struct zn_energies *e, uint64_t now_ns)
 
 /* ---- one job ---- */
 
-/* The index of the device that a job calls so; ZN_GPUS_MAX: nothing is known of it. */
-static uint32_t device_named(const struct zn_hardware *h, const char *id)
-{
-	for (uint32_t i = 0; i < h->count; i++)
-		if (!strcmp(h->device[i].id, id) ||
-			(h->device[i].now.uuid[0] && !strcasecmp(h->device[i].now.uuid, id)))
-			return i;
-	return ZN_GPUS_MAX;
-}
-
 static void count_holders(struct zn_energies *e)
 {
 	const struct zn_jobs *j = e->uses->jobs;
@@ -97,7 +87,7 @@ static void count_holders(struct zn_energies *e)
 		const struct zn_job *job = &j->job[slot];
 
 		for (uint32_t g = 0; zn_job_runs(job) && g < job->gpu_count; g++) {
-			uint32_t i = device_named(e->hardware, job->gpu[g].id);
+			uint32_t i = zn_hardware_named(e->hardware, job->gpu[g].id);
 
 			if (i < ZN_GPUS_MAX && job->gpu[g].allocated)
 				e->holders[i]++;
@@ -137,7 +127,7 @@ static void add_gpus(const struct zn_energies *e, struct zn_job_energy *to, cons
 	bool known = job->gpu_count > 0;
 
 	for (uint32_t g = 0; g < job->gpu_count; g++) {
-		uint32_t i = job->gpu[g].allocated ? device_named(e->hardware, job->gpu[g].id) : ZN_GPUS_MAX;
+		uint32_t i = job->gpu[g].allocated ? zn_hardware_named(e->hardware, job->gpu[g].id) : ZN_GPUS_MAX;
 		uint32_t holders = i < ZN_GPUS_MAX ? e->holders[i] + !to->counted : 0;
 
 		if (i < ZN_GPUS_MAX && e->gpu_known[i])

@@ -39,7 +39,8 @@ static void add_interval(struct zn_fabric *f, const struct zn_job *job)
 	struct zn_job_fabric *to = &f->job[job->slot];
 
 	if (to->serial != job->serial || !to->known)
-		*to = (struct zn_job_fabric){.serial = job->serial, .known = true};
+		*to = (struct zn_job_fabric){.serial = job->serial};
+	to->known |= f->ports->summed;
 	for (uint32_t i = 0; i < ZN_FABRIC_SUMS; i++)
 		to->sum[i] += f->ports->sum[i] - f->last[i];
 }

@@ -278,6 +278,24 @@ static void gpu_busy(struct zn_job_gpu *g, uint64_t ns, bool waits_known)
 	gpu_quiet(g, ns - busy_ns, waits_known);
 }
 
+uint64_t zn_job_gpus_utilization(const struct zn_hardware *h, const struct zn_job *job)
+{
+	uint64_t sum = 0;
+	uint32_t count = 0;
+
+	for (uint32_t g = 0; h && zn_job_runs(job) && g < job->gpu_count; g++) {
+		uint32_t i = zn_hardware_named(h, job->gpu[g].id);
+
+		if (!job->gpu[g].allocated)
+			continue;
+		if (i == ZN_GPUS_MAX || !zn_reading_has(&h->device[i].now, ZN_FIGURE_UTILIZATION))
+			return ZN_NOT_KNOWN;
+		sum += h->device[i].now.value[ZN_FIGURE_UTILIZATION];
+		count++;
+	}
+	return count ? sum / count : ZN_NOT_KNOWN;
+}
+
 /* The time since it was counted last, up to a moment. While a process worked on an unknown GPU, no GPU of the job
  * counts as idle. */
 void zn_job_gpus_count(const struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)

@@ -93,7 +93,7 @@ static void hierarchy_read(void *to, char *line)
 
 const struct zn_hierarchies *zn_hierarchies_read(const char *proc_root)
 {
-	static struct zn_hierarchies all;
+	static _Thread_local struct zn_hierarchies all; /* the loop reads it while the loader looks for jobs */
 	char path[ZN_TEXT_MAX];
 
 	all.count = 0;

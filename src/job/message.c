@@ -335,11 +335,12 @@ bool zn_message_ago(const struct zn_message *m, const struct zn_moment *now, uin
 void zn_message_set(struct zn_message *m, enum zn_key key, const char *value)
 {
 	char *to = m->value[key];
-	size_t len = 0;
+	size_t len = strlen(value);
 
-	for (; value[len] && len < ZN_VALUE_BYTES - 1; len++)
-		to[len] = value[len] < ' ' || value[len] > '~' ? '?' : value[len];
+	len = len < ZN_VALUE_BYTES ? len : ZN_VALUE_BYTES - 1;
+	memcpy(to, value, len);
 	to[len] = '\0';
+	zn_str_plain(to);
 }
 
 const char *zn_key_name(enum zn_key key)

@@ -90,10 +90,67 @@ uint32_t zn_job_seen_part(const struct zn_jobs *j, const struct zn_job *job, enu
 	return zn_spare_seen(&all, part, lived_ns);
 }
 
+/* ---- calls that failed ---- */
+
+static void add_failed(
+	struct zn_failed *to, struct zn_failed_call *first, const struct zn_failed *f, const struct zn_proc *p)
+{
+	struct zn_failed_call last;
+
+	zn_failed_add(to, f);
+	if (zn_failed_last(f, p, &last) && zn_failed_before(&last, first))
+		*first = last;
+}
+
+void zn_job_add_failed(struct zn_jobs *j, uint32_t row, const struct zn_proc *p)
+{
+	const struct zn_failed *f = zn_failed_of(j->agg->arena, row, p);
+
+	if (f)
+		zn_failed_add(&j->failed, f);
+	j->failed_cuda += p->count[ZN_C_CUDA_ERRORS];
+	j->failed_rdma += p->count[ZN_C_RDMA_ERRORS];
+}
+
+uint32_t zn_job_failed_rows(const struct zn_jobs *j, uint32_t to[ZN_PROCS_MAX])
+{
+	uint32_t count = 0;
+
+	for (uint32_t r = 0; r < j->agg->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(j->agg->arena, j->agg->row[r]);
+
+		if (p && zn_failed_of(j->agg->arena, j->agg->row[r], p))
+			to[count++] = j->agg->row[r];
+	}
+	return count;
+}
+
+void zn_job_failed(const struct zn_jobs *j, const struct zn_job *job, const uint32_t *rows, uint32_t row_count,
+	struct zn_job_failed *to)
+{
+	*to = (struct zn_job_failed){.cuda = j->failed_cuda, .rdma = j->failed_rdma, .sum = j->failed};
+	if (job)
+		*to = (struct zn_job_failed){
+			job->count[ZN_C_CUDA_ERRORS], job->count[ZN_C_RDMA_ERRORS], job->failed, job->failed_first};
+	for (uint32_t r = 0; r < row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(j->agg->arena, rows[r]);
+		const struct zn_failed *f = p ? zn_failed_of(j->agg->arena, rows[r], p) : NULL;
+
+		if (!f || zn_jobs_of((struct zn_jobs *)j, p) != job)
+			continue;
+		to->cuda += p->count[ZN_C_CUDA_ERRORS];
+		to->rdma += p->count[ZN_C_RDMA_ERRORS];
+		add_failed(&to->sum, &to->first, f, p);
+	}
+}
+
 void zn_job_add_gone(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p)
 {
+	const struct zn_failed *f = zn_failed_of(j->agg->arena, row, p);
 	struct zn_spent gone = {0};
 
+	if (f)
+		add_failed(&job->failed, &job->failed_first, f, p);
 	for (uint32_t d = 0; d < ZN_OPERATION_COUNT; d++) {
 		const struct zn_hist *h = zn_arena_hist(j->agg->arena, p->hist[d]);
 

@@ -132,6 +132,8 @@ void zn_job_discover(struct zn_jobs *j)
 {
 	const uint32_t *jobs = &j->agg->arena->shared->jobs;
 
+	if (j->loading)
+		return;
 	for (uint32_t slot = 0;
 		__atomic_load_n(jobs, __ATOMIC_RELAXED) && slot < ZN_JOBS_MAX && slot < j->high + LOOK_AHEAD; slot++)
 		zn_job_in_slot(j, slot);

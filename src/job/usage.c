@@ -19,6 +19,8 @@
 #define TEXT_BYTES 8192         /* of one file of a group; memory.stat has some 2,000 */
 #define CPU_MILLI  1000
 
+#define STEPS_AT_A_LOOK 2
+
 /* ---- one file of a group ---- */
 
 static char text[TEXT_BYTES];
@@ -185,6 +187,14 @@ static bool read_kinds(uint64_t to[ZN_MEMORY_KINDS], const char *folder, bool v2
 	return true;
 }
 
+/* 0: not known. */
+static uint64_t read_peak(const struct zn_cgroup_folders *f)
+{
+	bool v2 = f->v2[ZN_CONTROLLER_MEMORY];
+
+	return known_or_0(number_in(f->at[ZN_CONTROLLER_MEMORY], v2 ? "memory.peak" : "memory.max_usage_in_bytes"));
+}
+
 static void read_memory(struct zn_job_use *u, const struct zn_cgroup_folders *f)
 {
 	const char *folder = f->at[ZN_CONTROLLER_MEMORY];
@@ -194,7 +204,7 @@ static void read_memory(struct zn_job_use *u, const struct zn_cgroup_folders *f)
 	u->limit = number_in(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
 	if (u->limit >= NO_LIMIT)
 		u->limit = ZN_NOT_KNOWN;
-	u->peak = larger_of(u->peak, known_or_0(number_in(folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes")));
+	u->peak = larger_of(u->peak, read_peak(f));
 	u->swap = v2 ? number_in(folder, "memory.swap.current") : ZN_NOT_KNOWN;
 	if (!read_kinds(u->memory, folder, v2))
 		return;
@@ -235,6 +245,7 @@ static void use_begin(struct zn_job_uses *all, const struct zn_job *job)
 		.serial = job->serial, .limit = ZN_NOT_KNOWN, .swap = ZN_NOT_KNOWN, .throttled_ns = ZN_NOT_KNOWN};
 	memset(u->pressure_ns, 0xff, sizeof(u->pressure_ns));
 	memset(&all->folders[job->slot], 0, sizeof(all->folders[job->slot]));
+	memset(all->step[job->slot], 0, sizeof(all->step[job->slot]));
 }
 
 /* One hierarchy of version 1 after the other gets its group, so each new one is a reason to look again. */
@@ -253,6 +264,29 @@ static bool find_folders(struct zn_job_uses *all, struct zn_job_use *u, const st
 	return true;
 }
 
+static uint32_t steps_of(const struct zn_job_shared *row)
+{
+	return row->step_count < ZN_STEPS_MAX ? row->step_count : ZN_STEPS_MAX;
+}
+
+/* A few of those that run, in turn: a job may have many. */
+static void look_at_steps(struct zn_job_uses *all, const struct zn_job *job)
+{
+	const struct zn_job_shared *row = zn_job_shared_of(all->jobs, job);
+	uint32_t count = steps_of(row), left = STEPS_AT_A_LOOK;
+
+	for (uint32_t n = 0; n < count && left; n++) {
+		uint32_t i = all->next_step[job->slot]++ % count;
+		struct zn_step step = row->step[i];
+
+		if (step.end_ns)
+			continue;
+		zn_use_step(all, job, &step);
+		all->step[job->slot][i] = (struct zn_step_use){step.cpu_ns, step.mem_peak_bytes};
+		left--;
+	}
+}
+
 static void use_look(struct zn_job_uses *all, const struct zn_job *job, uint64_t now_ns)
 {
 	const struct zn_cgroup_folders *f = &all->folders[job->slot];
@@ -269,6 +303,7 @@ static void use_look(struct zn_job_uses *all, const struct zn_job *job, uint64_t
 	read_throttling(u, f);
 	read_memory(u, f);
 	read_pressure(u, f);
+	look_at_steps(all, job);
 	if (!u->first_ns) {
 		u->first_ns = now_ns;
 		u->first_cpu_ns = u->cpu.ns;
@@ -402,7 +437,28 @@ void zn_use_step(const struct zn_job_uses *all, const struct zn_job *job, struct
 			below.at[c][0] = 0;
 	}
 	read_cpu_time(&now, &below);
-	read_memory(&now, &below);
 	step->cpu_ns = larger_of(step->cpu_ns, now.cpu.ns);
-	step->mem_peak_bytes = larger_of(step->mem_peak_bytes, now.peak);
+	step->mem_peak_bytes = larger_of(step->mem_peak_bytes, read_peak(&below));
+}
+
+uint32_t zn_use_steps(const struct zn_job_uses *all, const struct zn_job *job, struct zn_step to[ZN_STEPS_SHOWN])
+{
+	const struct zn_job_shared *row = zn_job_shared_of(all->jobs, job);
+	bool seen = all->use[job->slot].serial == job->serial;
+	uint32_t count = steps_of(row), over = count > ZN_STEPS_SHOWN ? count - ZN_STEPS_SHOWN : 0, shown = 0;
+
+	/* the oldest of those that have ended are passed over */
+	for (uint32_t i = 0; i < count && shown < ZN_STEPS_SHOWN; i++) {
+		const struct zn_step_use *u = &all->step[job->slot][i];
+
+		if (row->step[i].end_ns && over) {
+			over--;
+			continue;
+		}
+		to[shown] = row->step[i];
+		to[shown].cpu_ns = larger_of(to[shown].cpu_ns, seen ? u->cpu_ns : 0);
+		to[shown].mem_peak_bytes = larger_of(to[shown].mem_peak_bytes, seen ? u->peak : 0);
+		shown++;
+	}
+	return shown;
 }

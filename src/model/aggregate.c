@@ -347,7 +347,7 @@ void zn_agg_refresh(struct zn_agg *a)
 
 static uint64_t rate_of(uint64_t now, uint64_t before, uint64_t ns)
 {
-	return ns ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
+	return ns && now > before ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
 }
 
 /* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
@@ -357,6 +357,8 @@ static uint64_t cost_of_calls(const struct zn_agg *a, const __u64 *count, enum z
 
 	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
 		ns += count[ZN_C_HIT(f, first)] * a->arena->shared->cost_ns[first];
+	if (f == ZN_FAM_CUDA_TRACE)
+		ns -= count[ZN_C_LAUNCH_UNTIMED] * a->arena->shared->return_ns;
 	return ns;
 }
 

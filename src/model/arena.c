@@ -38,6 +38,13 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 	return is_mapped(a, a->hist_mapped, slot, a->ops->map_hist) ? &a->hists[slot] : NULL;
 }
 
+struct zn_failed *zn_arena_failed(struct zn_arena *a, uint32_t row)
+{
+	if (row >= ZN_PROCS_MAX || !a->failed)
+		return NULL;
+	return is_mapped(a, a->failed_mapped, row, a->ops->map_failed) ? &a->failed[row] : NULL;
+}
+
 struct zn_coarse_hist *zn_arena_coarse(struct zn_arena *a, uint32_t index)
 {
 	if (index >= ZN_IO_MAX || !a->coarse)

@@ -8,9 +8,10 @@
  * It steps down after OVER_S looks with too high a cost, to BELOW of the budget, and up again only when more could be
  * had for ROOM of it at ROOM_S looks in a row: a load that stays as it is changes nothing any more.
  *
- * Limits: nothing is spared of hooked calls of libraries, whose probes stand in a file for all processes, nor of
- * system calls, where the kernel's way to the program is nearly all of the cost. They are paid first; the parts have
- * what is left, and half of the budget in any case, for else they would be lost and nothing won.
+ * Limits: of hooked calls of libraries, whose probes stand in a file for all processes, launches alone are spared, and
+ * of these what their returns cost; nothing is of system calls, where the kernel's way to the program is nearly all of
+ * the cost. They are paid first; the parts have what is left, and half of the budget in any case, for else they would
+ * be lost and nothing won.
  * Sums of switches are of the process and its data loader's workers.
  */
 #include "zernel.h"
@@ -74,7 +75,7 @@ const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, ui
 
 void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_options *options, uint32_t cpus)
 {
-	memset(b, 0, sizeof(*b));
+	zn_pages_clear(b, sizeof(*b));
 	b->agg = agg;
 	b->ppm = options->overhead_budget;
 	b->cpus = cpus ? cpus : 1;
@@ -93,9 +94,23 @@ static uint64_t part_of(uint64_t whole, uint32_t part, uint32_t of)
 
 /* ---- What it costs. ---- */
 
+static uint64_t per_second(uint64_t sum, uint64_t of_ns)
+{
+	return (uint64_t)((__uint128_t)sum * ZN_NS_PER_S / (of_ns + !of_ns));
+}
+
 static uint64_t hooked_of(const struct zn_budget *b, uint32_t row)
 {
 	return b->agg->info[row].cost_rate / 1000;
+}
+
+/* What the returns of launches took so far; 0: they cannot be spared. A launch is counted before it is said not to have
+ * been timed. */
+static uint64_t launches_of(const struct zn_budget *b, const struct zn_proc *p)
+{
+	uint64_t untimed = __atomic_load_n(&p->count[ZN_C_LAUNCH_UNTIMED], __ATOMIC_ACQUIRE);
+
+	return (ZN_LAUNCHES(p->count) + p->count[ZN_C_LAUNCH_CAPTURED] - untimed) * b->agg->arena->shared->return_ns;
 }
 
 static uint64_t files_of(const struct zn_proc *p)
@@ -110,6 +125,7 @@ static void sums_read(
 	to[ZN_SPARE_STACKS] = s->walk_ns;
 	to[ZN_SPARE_SWITCHES] = s->switch_ns;
 	to[ZN_SPARE_FILES] = files_of(p) * b->file_ns;
+	to[ZN_SPARE_LAUNCHES] = launches_of(b, p);
 }
 
 static void row_begin(struct zn_budget *b, uint32_t row, struct zn_proc *p)
@@ -131,25 +147,25 @@ static void costs_read(struct zn_budget *b, uint32_t row, const struct zn_proc *
 {
 	struct zn_budget_row *r = &b->row[row];
 	struct zn_spent *s = spent_of(b, row);
-	uint64_t now[ZN_SPARE_COUNT], unseen_ns, seen_ns;
+	uint64_t now[ZN_SPARE_COUNT], unseen_ns, seen_ns, more = 0, hooked = hooked_of(b, row), returns;
 
 	sums_read(b, s, p, now);
 	r->calls = zn_counter_advance(&r->calls_before, p->count[ZN_C_SYSCALLS]) * b->call_ns * ZN_NS_PER_MS /
 		(elapsed_ns / 1000 + 1);
-	r->fixed = hooked_of(b, row) + r->calls;
-	r->full = r->fixed;
+	r->full = 0;
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
-		uint64_t more = zn_counter_advance(&r->before[i], now[i]);
-
+		more = zn_counter_advance(&r->before[i], now[i]);
 		unseen_ns = zn_counter_advance(&r->unseen_before[i], s->unseen_ns[i]);
 		seen_ns = elapsed_ns > unseen_ns ? elapsed_ns - unseen_ns : 0;
 		if (seen_ns >= SEEN_LEAST)
-			r->cost[i] = (uint64_t)((__uint128_t)more * ZN_NS_PER_S / seen_ns);
+			r->cost[i] = per_second(more, seen_ns);
 		if (i == ZN_SPARE_SWITCHES && unseen_ns >= SEEN_LEAST)
-			r->floor[i] =
-				(uint64_t)((__uint128_t)(s->spared_ns - r->spared_before) * ZN_NS_PER_S / unseen_ns);
+			r->floor[i] = per_second(s->spared_ns - r->spared_before, unseen_ns);
 		r->full += r->cost[i];
 	}
+	returns = per_second(more, elapsed_ns); /* of launches, the last part */
+	r->fixed = (hooked > returns ? hooked - returns : 0) + r->calls;
+	r->full += r->fixed;
 	r->spared_before = s->spared_ns;
 	r->floor[ZN_SPARE_FILES] = r->cost[ZN_SPARE_FILES] / FILE_LEFT;
 }
@@ -166,11 +182,12 @@ static uint64_t cost_at(const struct zn_budget_row *r, enum zn_spare part, uint3
 	return least + part_of(r->cost[part] - least, duty, ZN_DUTY_ONE);
 }
 
+/* Of all but launches, which are among the hooked calls. */
 static uint64_t parts_cost(const struct zn_budget_row *r, const struct zn_spent *s)
 {
 	uint64_t ns = 0;
 
-	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
+	for (enum zn_spare i = 0; i < ZN_SPARE_LAUNCHES; i++)
 		ns += cost_at(r, i, zn_spare_duty(s, i));
 	return ns;
 }
@@ -283,6 +300,8 @@ static void target_find(const struct zn_budget_row *r, uint64_t budget, uint32_t
 		more = part_of(more, to[i], ZN_DUTY_ONE);
 		left = left > more ? left - more : 0;
 	}
+	if (to[ZN_SPARE_STACKS] > to[ZN_SPARE_LAUNCHES]) /* a launch whose return is spared has no walk */
+		to[ZN_SPARE_STACKS] = to[ZN_SPARE_LAUNCHES];
 }
 
 /* Some part has to be measured less: by a twentieth at least, for costs are not the same at any two looks. */
@@ -408,17 +427,39 @@ static bool is_slot_spared(struct zn_budget *b, int32_t *carry, uint32_t duty)
 	return false;
 }
 
+/* Stacks are of slots in which launches are timed, for else it were by chance whose stacks are seen. So of these slots
+ * it is the part that all in all is theirs. */
+static uint32_t slot_duty(const struct zn_spent *s, enum zn_spare part)
+{
+	uint32_t duty = zn_spare_duty(s, part), of = zn_spare_duty(s, ZN_SPARE_LAUNCHES);
+
+	if (part != ZN_SPARE_STACKS)
+		return duty;
+	return duty < of ? duty * ZN_DUTY_ONE / of : ZN_DUTY_ONE;
+}
+
+static uint32_t slot_spared(struct zn_budget *b, struct zn_budget_row *r, const struct zn_spent *s)
+{
+	uint32_t spared = 0;
+
+	for (int i = ZN_SPARE_COUNT - 1; i >= 0; i--) {
+		bool follows = i == ZN_SPARE_STACKS && spared & ZN_SPARES(ZN_SPARE_LAUNCHES);
+
+		if (follows || is_slot_spared(b, &r->carry[i], slot_duty(s, (enum zn_spare)i)))
+			spared |= ZN_SPARES(i);
+	}
+	return spared;
+}
+
 static uint32_t row_slot(
 	struct zn_budget *b, struct zn_budget_row *r, struct zn_spent *s, struct zn_proc *p, uint64_t elapsed_ns)
 {
-	uint32_t was = p->calls, spared = 0, all = 0;
+	uint32_t was = p->calls, spared = slot_spared(b, r, s), all = 0;
 
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
 		all |= ZN_SPARES(i);
 		if (was & ZN_SPARES(i))
 			s->unseen_ns[i] += elapsed_ns;
-		if (is_slot_spared(b, &r->carry[i], zn_spare_duty(s, i)))
-			spared |= ZN_SPARES(i);
 	}
 	if (spared & ~was)
 		__atomic_fetch_or(&p->calls, spared, __ATOMIC_RELAXED);

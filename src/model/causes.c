@@ -31,6 +31,7 @@ struct tick {
 	uint64_t interval_ns;
 	uint64_t stall_ns[ZN_STALL_COUNT]; /* each at most the interval */
 	uint64_t launch_ns, copy_ns;       /* in launches, and in blocking copies */
+	bool launch_unknown;               /* how long it was in launches */
 	uint64_t read_bytes, written_bytes, retransmits, sent;
 	uint64_t lost_ns[ZN_CAUSE_COUNT];
 	uint64_t gpu_lost_ns; /* of waits for the GPU: that much is lost */
@@ -50,6 +51,19 @@ static uint64_t sum_ns(const struct zn_agg *a, const struct zn_proc *p, enum zn_
 	return h ? h->sum_ns : 0;
 }
 
+/* Those that were counted and not timed took as long as the others of this tick; if none was timed it is not known. */
+static void read_launches(struct tick *t, struct zn_cause_row *r)
+{
+	const struct zn_hist *h = zn_arena_hist(t->c->agg->arena, t->p->hist[ZN_H_LAUNCH]);
+	uint64_t timed = zn_counter_advance(&r->timed, h ? h->calls : 0);
+	uint64_t untimed = zn_counter_advance(&r->untimed, t->p->count[ZN_C_LAUNCH_UNTIMED]);
+
+	t->launch_ns = zn_counter_advance(&r->launch_ns, h ? h->sum_ns : 0);
+	t->launch_unknown = untimed && !timed;
+	if (untimed && timed)
+		t->launch_ns = (uint64_t)((__uint128_t)t->launch_ns * (timed + untimed) / timed);
+}
+
 /* What came since the last tick of a sum that only grows. */
 static void read_tick(struct tick *t, struct zn_cause_row *r)
 {
@@ -60,7 +74,7 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 		*r = (struct zn_cause_row){.id = t->p->id};
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 		t->stall_ns[s] = at_most(a->info[t->row].stall_tick_ns[s], t->interval_ns);
-	t->launch_ns = zn_counter_advance(&r->launch_ns, sum_ns(a, t->p, ZN_H_LAUNCH));
+	read_launches(t, r);
 	t->copy_ns = zn_counter_advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
 	t->read_bytes = zn_counter_advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
 	t->written_bytes = zn_counter_advance(&r->written_bytes, t->p->count[ZN_C_IO_WRITE_BYTES]);
@@ -229,7 +243,7 @@ static void lose_to_cpu(struct tick *t)
 		t->stall_ns[ZN_STALL_IO];
 	uint64_t ns = t->stall_ns[ZN_STALL_CPU], launch_ns = at_most(t->launch_ns, ns);
 
-	if (waits_ns * HIDES_SHARE >= t->interval_ns)
+	if (waits_ns * HIDES_SHARE >= t->interval_ns || t->launch_unknown)
 		return;
 	lose_time(t, ZN_CAUSE_LAUNCHES, launch_ns);
 	lose_to_host(t, ns - launch_ns);

@@ -119,6 +119,51 @@ bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_r
 	return true;
 }
 
+/* One that is lost says nothing of itself, whoever repeats what it said before: what is left is the bus's word. */
+static void tell_lost(struct zn_device *d, enum zn_source from)
+{
+	d->now.known &= ~((1ULL << ZN_FIGURE_LINK_SPEED) - 1);
+	zn_reading_set(&d->now, ZN_FIGURE_LOST, 1);
+	d->from[ZN_FIGURE_LOST] = from;
+	d->sources |= 1ULL << from;
+}
+
+static bool is_audible(const struct zn_device *d, enum zn_source s, uint64_t now_ns)
+{
+	return d->by[s].at_ns && now_ns - d->by[s].at_ns <= silent_ns[s];
+}
+
+static bool is_lost(const struct zn_reading *r)
+{
+	return zn_reading_has(r, ZN_FIGURE_LOST) && r->value[ZN_FIGURE_LOST];
+}
+
+/* NVML, which has told of it, tells of others alone, though the kernel's driver still has it. */
+static bool is_missed(const struct zn_hardware *h, const struct zn_device *d, uint64_t now_ns)
+{
+	return h->nvml_heard && h->nvml->count && d->nvml_knew && !d->nvml && is_audible(d, ZN_SOURCE_SYS, now_ns) &&
+		d->by[ZN_SOURCE_SYS].reading.known;
+}
+
+/* Who was away from the kernel's driver has to be told of by NVML again before its silence says anything. */
+static void forget_nvml(struct zn_device *d, uint64_t now_ns)
+{
+	if (is_audible(d, ZN_SOURCE_SYS, now_ns) && !(d->by[ZN_SOURCE_SYS].reading.known & ~(1ULL << ZN_FIGURE_LOST)))
+		d->nvml_knew = false;
+}
+
+/* Any source's word is enough. */
+static void choose_lost(const struct zn_hardware *h, struct zn_device *d, uint64_t now_ns)
+{
+	for (enum zn_source s = 0; s < ZN_SOURCE_COUNT; s++)
+		if (is_audible(d, s, now_ns) && is_lost(&d->by[s].reading)) {
+			tell_lost(d, s);
+			return;
+		}
+	if (is_missed(h, d, now_ns))
+		tell_lost(d, ZN_SOURCE_NVML);
+}
+
 /* From the best source to the worst. */
 static void choose_figures(struct zn_device *d, uint64_t now_ns)
 {
@@ -126,7 +171,7 @@ static void choose_figures(struct zn_device *d, uint64_t now_ns)
 	for (enum zn_source s = 0; s < ZN_SOURCE_COUNT; s++) {
 		const struct zn_reading *r = &d->by[s].reading;
 
-		if (!d->by[s].at_ns || now_ns - d->by[s].at_ns > silent_ns[s])
+		if (!is_audible(d, s, now_ns))
 			continue;
 		for (enum zn_figure f = 0; f < ZN_FIGURE_COUNT; f++)
 			if (zn_reading_has(r, f) && !zn_reading_has(&d->now, f)) {
@@ -175,7 +220,7 @@ void zn_hardware_heard(struct zn_hardware *h, const struct zn_nvml_said *said, u
 		struct zn_device *d = device_of(h, &said->reading[i]);
 
 		if (d && zn_hardware_take(h, ZN_SOURCE_NVML, &said->reading[i], now_ns))
-			d->nvml = i + 1;
+			d->nvml = i + 1, d->nvml_knew = true;
 	}
 }
 
@@ -183,14 +228,16 @@ void zn_hardware_tick(struct zn_hardware *h, uint64_t now_ns)
 {
 	uint64_t past_ns = h->tick_ns ? now_ns - h->tick_ns : 0;
 
+	h->nvml_heard = h->nvml && now_ns - h->nvml_ns <= silent_ns[ZN_SOURCE_NVML];
 	for (uint32_t i = 0; i < h->count; i++) {
 		struct zn_device *d = &h->device[i];
 
 		name_device(h, d);
 		choose_figures(d, now_ns);
+		forget_nvml(d, now_ns);
+		choose_lost(h, d, now_ns);
 		add_throttled(d, past_ns);
 	}
-	h->nvml_heard = h->nvml && now_ns - h->nvml_ns <= silent_ns[ZN_SOURCE_NVML];
 	h->tick_ns = now_ns;
 }
 
@@ -205,6 +252,14 @@ uint64_t zn_hardware_link(const struct zn_device *d, bool width)
 	if (!width)
 		part *= v[ZN_FIGURE_LINK_SPEED], whole *= v[ZN_FIGURE_LINK_SPEED_MAX];
 	return whole ? part * 1000000 / whole : ZN_NOT_KNOWN;
+}
+
+uint32_t zn_hardware_named(const struct zn_hardware *h, const char *id)
+{
+	for (uint32_t i = 0; i < h->count; i++)
+		if (!strcmp(h->device[i].id, id) || same_text(h->device[i].now.uuid, id))
+			return i;
+	return ZN_GPUS_MAX;
 }
 
 const struct zn_device *zn_hardware_of(const struct zn_hardware *h, const struct zn_gpu *gpu)

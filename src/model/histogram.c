@@ -292,21 +292,30 @@ struct zn_summary zn_hist_summary(const struct zn_hist *h)
 	return (struct zn_summary){count, quantile_of(h, powers, count, 500), quantile_of(h, powers, count, 990)};
 }
 
-#define LE_FIRST_POWER 10 /* 4^5 ns = 2^10 ns */
+/* Of the limits in text: the first one's power of 2, the step, how many there are with the last, which is all. */
+struct limits {
+	uint32_t first_power, step, count;
+};
+static const struct limits wide = {10, 2, ZN_LE_COUNT}, fine = {20, 1, ZN_LE_FINE_COUNT};
 
-uint64_t zn_le_ns(uint32_t i)
+static uint64_t limit_of(const struct limits *l, uint32_t i)
 {
-	return i < ZN_LE_COUNT - 1 ? 1ULL << (LE_FIRST_POWER + 2 * i) : UINT64_MAX;
+	return i < l->count - 1 ? 1ULL << (l->first_power + l->step * i) : UINT64_MAX;
+}
+
+uint64_t zn_le_ns(uint32_t i, bool is_fine)
+{
+	return limit_of(is_fine ? &fine : &wide, i);
 }
 
 /* A bucket holds [floor, next floor), so the limits are exclusive by one nanosecond. */
-static void cumulate_powers(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COUNT])
+static void cumulate_powers(const uint64_t powers[POWERS], const struct limits *l, uint64_t le[ZN_LE_FINE_COUNT])
 {
 	uint64_t seen = 0;
 	uint32_t p = 0;
 
-	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
-		uint32_t end = i < ZN_LE_COUNT - 1 ? LE_FIRST_POWER + 2 * i - ZN_FIRST_POWER + 1 : POWERS;
+	for (uint32_t i = 0; i < l->count; i++) {
+		uint32_t end = i < l->count - 1 ? l->first_power + l->step * i - ZN_FIRST_POWER + 1 : POWERS;
 
 		while (p < end)
 			seen += powers[p++];
@@ -314,14 +323,15 @@ static void cumulate_powers(const uint64_t powers[POWERS], uint64_t le[ZN_LE_COU
 	}
 }
 
-void zn_hist_spread(const struct zn_hist *h, struct zn_spread *to)
+void zn_hist_spread(const struct zn_hist *h, bool is_fine, struct zn_spread *to)
 {
-	uint64_t powers[POWERS], count = powers_sum(h, powers);
+	uint64_t powers[POWERS];
 
+	to->count = powers_sum(h, powers);
 	to->sum_ns = h->sum_ns;
-	to->p50_ns = count ? quantile_of(h, powers, count, 500) : 0;
-	to->p99_ns = count ? quantile_of(h, powers, count, 990) : 0;
-	cumulate_powers(powers, to->le);
+	to->p50_ns = to->count ? quantile_of(h, powers, to->count, 500) : 0;
+	to->p99_ns = to->count ? quantile_of(h, powers, to->count, 990) : 0;
+	cumulate_powers(powers, is_fine ? &fine : &wide, to->le);
 }
 
 /* The bucket of a time, above 0: halved or doubled into (1, 2], then by its 32 steps. */

@@ -16,7 +16,8 @@
 	}
 
 LABELS(zn_family_label, zn_family, ZN_FAMILIES(X) ZN_KERNEL_FAMILIES(X))
-LABELS(zn_method_label, zn_probe_method, "none", "fentry", "kprobe", "tracepoint", "uprobe")
+LABELS(zn_method_label, zn_probe_method, "none", "fentry", "kprobe", "tracepoint", "uprobe", "uprobe_multi",
+	"uprobe_session")
 LABELS(zn_operation_label, zn_operation, ZN_OPERATIONS(X))
 LABELS(zn_stall_label, zn_stall, ZN_STALLS(X))
 LABELS(zn_spare_label, zn_spare, ZN_SPARE_PARTS(X))

@@ -149,10 +149,10 @@ static const struct {
 	enum zn_request_duration of;
 } signals[ZN_LATENCY_SIGNALS] = {{"first_event_p99", ZN_REQUEST_FIRST}, {"event_gap_p99", ZN_REQUEST_GAP}};
 
+static const struct zn_baseline_scale scale = {1, 100};
+
 static void score_point(struct server *v, const struct zn_latency_point *p, uint32_t step)
 {
-	static const struct zn_baseline_scale scale = {1, 100};
-
 	for (uint32_t i = 0; i < ZN_LATENCY_SIGNALS; i++) {
 		float ms = p->p99_ms[signals[i].of];
 
@@ -271,4 +271,15 @@ const char *zn_latency_signal(uint32_t signal)
 int32_t zn_latency_score(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal)
 {
 	return zn_latency_points(l, server, id) ? l->server[server].score[signal] : ZN_SCORE_NONE;
+}
+
+double zn_latency_p99_ms(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal)
+{
+	return zn_latency_points(l, server, id) ? (double)zn_latency_point(l, server, 0)->p99_ms[signals[signal].of]
+						: 0;
+}
+
+double zn_latency_usual_ms(const struct zn_latency *l, uint32_t server, uint32_t id, uint32_t signal)
+{
+	return zn_latency_points(l, server, id) ? zn_baseline_level(&l->server[server].baseline[signal], &scale) : NAN;
 }

@@ -16,16 +16,17 @@ static struct zn_oom_job *place_of(struct zn_ooms *o, struct zn_job_ref job)
 	return &o->job[known ? job.slot : ZN_JOBS_MAX];
 }
 
-static void copy_step(struct zn_oom_kill *k, const struct zn_job_shared *jobs)
+/* A job may have a kill before a tick has looked at it: then this is who maps its row. */
+static void copy_step(struct zn_oom_kill *k, struct zn_arena *a)
 {
 	const struct zn_oom *oom = &k->oom;
-	const struct zn_job_shared *row = oom->job.slot < ZN_JOBS_MAX ? &jobs[oom->job.slot] : NULL;
+	const struct zn_job_shared *row = zn_arena_job(a, oom->job.slot);
 
 	if (row && row->serial == oom->job.serial && oom->event.row < ZN_STEPS_MAX && oom->event.row < row->step_count)
 		memcpy(k->step, row->step[oom->event.row].name, sizeof(k->step) - 1);
 }
 
-struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, const struct zn_job_shared *jobs)
+struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, struct zn_arena *a)
 {
 	struct zn_oom_job *at = place_of(o, oom->job);
 	struct zn_oom_kill *k;
@@ -37,7 +38,7 @@ struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, cons
 		.oom = *oom, .wall_ms = zn_wall_ms(), .job = {ZN_NOT_KNOWN, ZN_NOT_KNOWN, ZN_NOT_KNOWN}};
 	k->oom.comm[sizeof(k->oom.comm) - 1] = k->oom.group[sizeof(k->oom.group) - 1] = 0;
 	if (oom->job.serial)
-		copy_step(k, jobs);
+		copy_step(k, a);
 	return k;
 }
 

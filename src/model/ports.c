@@ -44,20 +44,29 @@ static uint64_t more_of(enum zn_port_counter c, uint64_t before, uint64_t now)
 	return counters[c].group == ZN_PORT_BYTES ? more * 4 : more;
 }
 
+/* The place of a counter in the sums over all ports; -1: it is in none. */
+static int sum_of(enum zn_port_counter c)
+{
+	if (c == ZN_PORT_COUNTER_SENT || c == ZN_PORT_COUNTER_RECEIVED)
+		return c == ZN_PORT_COUNTER_RECEIVED;
+	return counters[c].group == ZN_PORT_ERRORS ? 2 : -1;
+}
+
 static void add_counters(struct zn_ports *p, struct zn_port *to, const struct zn_port_reading *r)
 {
 	for (enum zn_port_counter c = 0; c < ZN_PORT_COUNTER_COUNT; c++) {
 		uint64_t bit = 1ULL << c, more;
+		int sum = sum_of(c);
 
 		if (!(r->known & bit))
 			continue;
+		if (sum >= 0)
+			p->summed |= 1u << sum;
 		if (to->counted & bit) {
 			more = more_of(c, to->now.value[c], r->value[c]);
 			to->total[c] += more;
-			if (c == ZN_PORT_COUNTER_SENT || c == ZN_PORT_COUNTER_RECEIVED)
-				p->sum[c == ZN_PORT_COUNTER_RECEIVED] += more;
-			else if (counters[c].group == ZN_PORT_ERRORS)
-				p->sum[2] += more;
+			if (sum >= 0)
+				p->sum[sum] += more;
 		}
 		to->counted |= bit;
 		to->now.value[c] = r->value[c];

@@ -191,7 +191,6 @@ static struct {
 
 static void *answer_questions(void *unused)
 {
-	zn_pages_drop_stack();
 	pthread_mutex_lock(&clerk.lock);
 	for (;;) {
 		while (!clerk.open)
@@ -223,7 +222,7 @@ static uint32_t ask_clerk(int pid)
 int zn_owner_start(void)
 {
 	pthread_t thread;
-	int err = -pthread_create(&thread, NULL, answer_questions, NULL);
+	int err = zn_pages_thread(&thread, answer_questions, NULL);
 
 	clerk.runs = err == 0;
 	return err;

@@ -130,7 +130,12 @@ static void major_set(uint64_t to[ZN_MAJOR_WORDS], unsigned long major)
 		to[major / 64] |= 1ULL << (major % 64);
 }
 
-void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS])
+static bool is_rdma_driver(const char *name)
+{
+	return !strncmp(name, "infiniband_verbs", 16);
+}
+
+static void read_majors(const char *path, bool (*is_driver)(const char *name), uint64_t to[ZN_MAJOR_WORDS])
 {
 	char text[8192], *line, *rest = text, *name;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -138,15 +143,26 @@ void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS])
 
 	if (fd >= 0)
 		close(fd);
-	memset(to, 0, ZN_MAJOR_WORDS * sizeof(*to));
-	major_set(to, 195); /* NVIDIA's and DRM's are always these */
-	major_set(to, 226);
 	text[len > 0 ? len : 0] = 0;
 	while ((line = strsep(&rest, "\n")) && strcmp(line, "Block devices:")) {
 		unsigned long major = strtoul(line, &name, 10);
 
 		name += strspn(name, " ");
-		if (name > line && is_gpu_driver(name))
+		if (name > line && is_driver(name))
 			major_set(to, major);
 	}
+}
+
+void zn_gpu_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS])
+{
+	memset(to, 0, ZN_MAJOR_WORDS * sizeof(*to));
+	major_set(to, 195); /* NVIDIA's and DRM's are always these */
+	major_set(to, 226);
+	read_majors(path, is_gpu_driver, to);
+}
+
+void zn_rdma_majors_read(const char *path, uint64_t to[ZN_MAJOR_WORDS])
+{
+	memset(to, 0, ZN_MAJOR_WORDS * sizeof(*to));
+	read_majors(path, is_rdma_driver, to);
 }

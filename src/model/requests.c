@@ -21,7 +21,7 @@ uint64_t zn_request_route_key(enum zn_request_route route)
 	struct zn_request c = {.line = ZN_LINE_METHOD};
 	const char *star;
 
-	if (route == ZN_ROUTE_OTHER || route >= ZN_ROUTE_COUNT)
+	if (route >= ZN_ROUTE_COUNT || !*pattern[route])
 		return 0;
 	s.have = (uint32_t)snprintf((char *)s.bytes, ZN_REQUEST_BYTES, "GET %s ", pattern[route]);
 	zn_http1_line(&c, &s);
@@ -96,9 +96,12 @@ void zn_requests_tick(struct zn_requests *r, uint64_t now_ns)
 
 		if (!server->id)
 			continue;
-		if (server->gone_ns && now_ns - server->gone_ns >= REST_NS)
-			a->ops->server_free(a, i);
-		if (server->gone_ns || !r->ended || !r->ended(server->tgid))
+		if (server->gone_ns) {
+			if (now_ns - server->gone_ns >= REST_NS)
+				a->ops->server_free(a, i);
+			continue;
+		}
+		if (!r->ended || !r->ended(server->tgid))
 			continue;
 		a->ops->server_gone(a, i);
 		server->gone_ns = now_ns;

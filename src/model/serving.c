@@ -36,6 +36,7 @@ bool zn_serving_measured(const struct zn_agg *a, enum zn_work work)
 {
 	static const enum zn_family of[] = {[ZN_WORK_SYSCALLS] = ZN_FAM_SYSCALLS,
 		[ZN_WORK_SWITCHES] = ZN_FAM_SCHED,
+		[ZN_WORK_FAULTS] = ZN_FAM_SCHED,
 		[ZN_WORK_QUEUED] = ZN_FAM_SCHED,
 		[ZN_WORK_IOCTL] = ZN_FAM_IOCTL};
 

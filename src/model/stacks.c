@@ -10,20 +10,22 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROOTS_MAX     ZN_STACKS_ROOTS
-#define NODES_MAX     ZN_STACKS_NODES
-#define FUNCTIONS_MAX ZN_STACKS_FUNCTIONS
-#define SUMS_MAX      16384
-#define TEXTS_MAX     16384
-#define TEXT_BYTES    (1 << 20)
-#define TEXT_BLOCK    64 /* bytes that are counted as one against an owner's share */
-#define PARTS_MAX     65536
-#define WINDOWS_MAX   1024
-#define WINDOW_NS     (5 * ZN_NS_PER_S)
-#define KEEP_NS       (60 * ZN_NS_PER_S) /* of what has ended, at least */
-#define RESERVE(n)    ((n) / 16)
-#define NONE          UINT32_MAX
-#define SCALE_MOST    4 /* see zn_stacks_scale() */
+#define ROOTS_MAX      ZN_STACKS_ROOTS
+#define NODES_MAX      ZN_STACKS_NODES
+#define FUNCTIONS_MAX  ZN_STACKS_FUNCTIONS
+#define SUMS_MAX       16384
+#define TEXTS_MAX      16384
+#define TEXT_BYTES     (1 << 20)
+#define TEXT_BLOCK     64 /* bytes that are counted as one against an owner's share */
+#define EXAMPLE_NODES  (ZN_NATIVE_FRAMES + 2)
+#define EXAMPLE_BLOCKS 6 /* of texts of one of its functions, at most */
+#define PARTS_MAX      65536
+#define WINDOWS_MAX    1024
+#define WINDOW_NS      (5 * ZN_NS_PER_S)
+#define KEEP_NS        (60 * ZN_NS_PER_S) /* of what has ended, at least */
+#define RESERVE(n)     ((n) / 16)
+#define NONE           UINT32_MAX
+#define SCALE_MOST     4 /* see zn_stacks_scale() */
 
 struct text {
 	uint32_t at, len, owner, live;
@@ -37,6 +39,8 @@ struct function {
 
 struct sum {
 	uint32_t node, leaf;
+	uint32_t example;              /* a node below, and 1; 0: none */
+	uint32_t dropped;              /* examples that may have been of it, or of another leaf */
 	struct zn_stack_sum all, part; /* since the process began; of the window at hand */
 };
 
@@ -175,6 +179,8 @@ static void sums_compact(struct zn_stacks *s)
 		if (to[i] == NONE)
 			continue;
 		sum.node = s->moved[sum.node];
+		if (sum.example)
+			sum.example = s->moved[sum.example - 1] + 1; /* of the same root, so it is there, too */
 		s->sum[kept++] = sum;
 	}
 	s->sums = kept;
@@ -337,23 +343,32 @@ uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uin
 	return s->nodes++;
 }
 
-static struct sum *sum_of(struct zn_stacks *s, uint32_t node, uint32_t leaf)
+/* NULL: there is none. */
+static struct sum *sum_find(struct zn_stacks *s, uint32_t node, uint32_t leaf)
 {
 	struct sum key = {.node = node, .leaf = leaf};
-	uint32_t hash = sum_hash(&key);
 
-	for (uint32_t at = hash;; at++) {
+	for (uint32_t at = sum_hash(&key);; at++) {
 		uint32_t i = s->sum_place[at & (ZN_LEN(s->sum_place) - 1)];
 
 		if (!i)
-			break;
+			return NULL;
 		if (s->sum[i - 1].node == node && s->sum[i - 1].leaf == leaf)
 			return &s->sum[i - 1];
 	}
+}
+
+/* The one that is there, or a new one. NULL: there is no room. */
+static struct sum *sum_of(struct zn_stacks *s, uint32_t node, uint32_t leaf)
+{
+	struct sum key = {.node = node, .leaf = leaf}, *sum = sum_find(s, node, leaf);
+
+	if (sum)
+		return sum;
 	if (s->sums == SUMS_MAX || !zn_quota_try(&s->sum_quota, s->root[s->node[node].root].owner))
 		return NULL;
 	s->sum[s->sums] = key;
-	place_put(s->sum_place, ZN_LEN(s->sum_place), hash, s->sums);
+	place_put(s->sum_place, ZN_LEN(s->sum_place), sum_hash(&key), s->sums);
 	return &s->sum[s->sums++];
 }
 
@@ -370,6 +385,60 @@ void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const 
 	sum->all.value += what->value;
 	sum->part.count += what->count;
 	sum->part.value += what->value;
+}
+
+static bool sum_has_room(struct zn_stacks *s, uint32_t owner)
+{
+	return s->sums < SUMS_MAX && zn_quota_may(&s->sum_quota, zn_quota_owner(&s->sum_quota, owner), owner);
+}
+
+bool zn_stacks_has_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf)
+{
+	const struct sum *sum = sum_find(s, node, leaf);
+
+	return sum ? sum->example : !sum_has_room(s, s->root[s->node[node].root].owner);
+}
+
+bool zn_stacks_find_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, uint32_t *dropped, bool *lacks)
+{
+	const struct sum *sum = sum_find(s, node, leaf);
+
+	*dropped = sum ? sum->dropped : 0;
+	*lacks = sum && !sum->example;
+	return sum && sum->example;
+}
+
+void zn_stacks_drop_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf)
+{
+	struct sum *sum = sum_find(s, node, leaf);
+
+	if (sum)
+		sum->dropped++;
+}
+
+/* What he has, and this, is less than two thirds of what he could have at all. */
+static bool quota_spares(struct zn_quota *q, uint32_t owner, uint32_t need)
+{
+	int64_t free = (int64_t)q->size - q->used - q->reserve;
+
+	return ((int64_t)zn_quota_owner(q, owner)->held + need) * 2 < free - need;
+}
+
+bool zn_stacks_spares(struct zn_stacks *s, uint32_t root)
+{
+	uint32_t owner = s->root[root].owner;
+
+	return quota_spares(&s->node_quota, owner, EXAMPLE_NODES) &&
+		quota_spares(&s->function_quota, owner, EXAMPLE_NODES) &&
+		quota_spares(&s->byte_quota, owner, EXAMPLE_NODES * EXAMPLE_BLOCKS);
+}
+
+void zn_stacks_put_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, uint32_t example)
+{
+	struct sum *sum = sum_of(s, node, leaf);
+
+	if (sum)
+		sum->example = example + 1;
 }
 
 uint64_t zn_stacks_scale(uint64_t part, uint64_t sampled, uint64_t exact)
@@ -499,6 +568,7 @@ bool zn_stacks_shown(const struct zn_stacks *s, uint32_t i, struct zn_stacks_sho
 		return false;
 	to->node = sum->node;
 	to->leaf = sum->leaf;
+	to->example = sum->example ? sum->example - 1 : sum->node;
 	to->root = s->node[sum->node].root;
 	to->sum = s->shown[i];
 	return true;

@@ -69,7 +69,7 @@ void zn_ghosts_json(struct zn_out *o, const struct zn_state *state)
 	zn_json_key_u64(&j, "after_s", ZN_GHOST_NS / ZN_NS_PER_S);
 	/* whether the open files of all processes were looked at by now */
 	zn_json_key(&j, "looked");
-	zn_json_bool(&j, state->ghosts && (!state->probe || state->ghosts->holders.looks));
+	zn_json_bool(&j, state->ghosts && !state->loading && (!state->probe || state->ghosts->holders.looks));
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "ghosts", '[', ghost_item, state);
 	whole &= zn_json_list(&j, "idle_gpus", '[', idle_item, state);

@@ -56,6 +56,14 @@ static void entry_gpus(struct zn_json *j, const struct zn_job *job)
 	zn_json_close(j, ']');
 }
 
+static void entry_utilization(struct zn_json *j, uint64_t ppm)
+{
+	if (ppm == ZN_NOT_KNOWN)
+		zn_json_key_null(j, "gpu_utilization");
+	else
+		zn_json_key_scaled(j, "gpu_utilization", ppm, 6);
+}
+
 void zn_job_json_uid(struct zn_json *j, uint32_t uid)
 {
 	if (uid == ZN_UNKNOWN)
@@ -88,6 +96,9 @@ void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job 
 	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(state->jobs, job)));
 	zn_json_key_u64(j, "nccl_bytes", nccl_bytes(state, job));
 	zn_use_json(j, state, job);
+	zn_use_json_steps(j, state, job);
+	entry_utilization(j, zn_job_gpus_utilization(state->hardware, job));
+	zn_failed_json_job(j, state, job);
 	entry_gpus(j, job);
 	zn_json_close(j, '}');
 }

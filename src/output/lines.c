@@ -11,7 +11,7 @@
 #define LINES_MAX 4096 /* lines of one cause that are told apart; a power of two */
 #define TRIES     32
 #define TOP       10
-#define TOP_JOB   3  /* in its report */
+#define TOP_JOB   3  /* in its report, and functions of an example there */
 #define SECONDS   60 /* of the row of GET /why */
 #define NS        9  /* decimals */
 #define LEAST     5  /* per cent of the time, for that row */
@@ -21,8 +21,9 @@ struct line {
 	bool used;
 	uint32_t function;
 	int32_t at;
-	uint32_t via;    /* node of the innermost function; NO_NODE: it is this one */
-	uint32_t thread; /* node of the thread without Python that called; NO_NODE: none */
+	uint32_t via;           /* node of the innermost function; NO_NODE: it is this one */
+	uint32_t thread;        /* node of the thread without Python that called; NO_NODE: none */
+	uint32_t node, example; /* of the heaviest stack */
 	uint64_t heaviest;
 	struct zn_stack_sum sum;
 };
@@ -108,6 +109,8 @@ static void add_shown(const struct zn_state *state, const struct zn_stacks_shown
 		l->heaviest = s->sum.value;
 		l->via = key.via;
 		l->thread = key.thread;
+		l->node = s->node;
+		l->example = s->example;
 	}
 }
 
@@ -187,7 +190,31 @@ static uint64_t percent_of(uint64_t part, uint64_t all)
 	return all ? (uint64_t)((double)part * 100 / (double)all + 0.5) : 0;
 }
 
-static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct line *l, uint32_t leaf)
+static bool has_example(const struct line *l)
+{
+	return l->example != l->node;
+}
+
+/* The innermost function comes first; [native example] itself is left out. */
+static void put_example(struct zn_json *j, const struct zn_stacks *s, const struct line *l, int most)
+{
+	uint32_t at = l->example;
+
+	zn_json_key_open(j, "native_example", '[');
+	for (int i = 0; i < most && at != l->node && at != ZN_STACKS_NO_NODE; i++) {
+		const struct zn_stacks_node *n = zn_stacks_node_at(s, at);
+
+		at = n->parent;
+		if (at == l->node)
+			break;
+		zn_json_open(j, '{');
+		put_where(j, zn_stacks_function_at(s, n->function), n->line);
+		zn_json_close(j, '}');
+	}
+	zn_json_close(j, ']');
+}
+
+static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct line *l, uint32_t leaf, int top)
 {
 	const struct zn_stacks_node *n;
 	struct zn_stacks_function f;
@@ -212,9 +239,14 @@ static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct 
 		zn_json_key(j, "thread");
 		zn_json_bytes(j, f.name.at, f.name.len);
 	}
+	if (top != TOP_JOB)
+		put_example(j, s, l, ZN_NATIVE_FRAMES + 2);
+	else if (has_example(l))
+		put_example(j, s, l, TOP_JOB);
 	zn_json_close(j, '}');
 }
 
+/* A report has room for few lines, and little of examples. */
 static void put_cause(
 	struct zn_json *j, const struct zn_state *state, const struct zn_stacks_query *q, uint32_t leaf, int top)
 {
@@ -234,7 +266,7 @@ static void put_cause(
 	zn_json_bool(j, table.estimated);
 	zn_json_key_open(j, "lines", '[');
 	for (int i = 0; i < top && (l = take_heaviest(leaf)); i++)
-		put_line(j, state->stacks, l, leaf);
+		put_line(j, state->stacks, l, leaf, top);
 	zn_json_close(j, ']');
 	zn_json_close(j, '}');
 }
@@ -244,7 +276,7 @@ static void put_process(struct zn_json *j, const struct zn_state *state, const s
 	const struct zn_job *job = state->jobs && r->job.serial ? zn_jobs_at(state->jobs, r->job) : NULL;
 	char version[8], why[ZN_TEXT_MAX];
 
-	snprintf(version, sizeof(version), "3.%u", r->minor);
+	snprintf(version, sizeof(version), r->minor ? "3.%u" : "", r->minor);
 	zn_json_open(j, '{');
 	zn_json_key_u64(j, "pid", r->pid);
 	if (job)
@@ -253,7 +285,10 @@ static void put_process(struct zn_json *j, const struct zn_state *state, const s
 		zn_json_key_null(j, "job_id");
 	zn_json_key(j, "comm");
 	zn_json_bytes(j, r->comm, strnlen(r->comm, sizeof(r->comm)));
-	zn_json_key_text(j, "python", version);
+	if (r->minor)
+		zn_json_key_text(j, "python", version);
+	else
+		zn_json_key_null(j, "python");
 	zn_json_key(j, "ended");
 	zn_json_bool(j, r->ended_ns);
 	zn_json_key_u64(j, "folded", r->folded);
@@ -295,7 +330,9 @@ static void put_unknown(struct zn_json *j, const struct zn_state *state, const s
 
 static void put_state(struct zn_json *j, const struct zn_state *state)
 {
-	const char *why = state->probe ? state->probe->kernel.why[ZN_FAM_STACKS] : "data is simulated";
+	const char *why = state->probe ? state->probe->kernel.why[ZN_FAM_STACKS]
+		: state->loading       ? "probes are being loaded"
+				       : "data is simulated";
 	char text[ZN_TEXT_MAX];
 	uint32_t pid = state->walker ? zn_walker_held(state->walker) : 0;
 
@@ -361,12 +398,24 @@ static struct zn_str base_name(struct zn_str file)
 	return slash ? (struct zn_str){slash + 1, file.len - (size_t)(slash + 1 - file.at)} : file;
 }
 
-/* "waits for the GPU: train.py:212 in step (61 %)" */
+/* The innermost function of it. */
+static void put_row_example(struct zn_out *o, const struct zn_stacks *s, const struct line *l)
+{
+	struct zn_stacks_function f = zn_stacks_function_at(s, zn_stacks_node_at(s, l->example)->function);
+
+	zn_out_text(o, ", for example in ");
+	zn_out_bytes(o, f.name.at, f.name.len < 96 ? f.name.len : 96);
+	zn_out_text(o, f.file.len ? " (" : "");
+	zn_out_bytes(o, f.file.at, f.file.len);
+	zn_out_text(o, f.file.len ? ")" : "");
+}
+
+/* "waits for the GPU: train.py:212 in step (61 %), for example in cuStreamSynchronize (libcuda.so.1)" */
 static void put_row(struct zn_json *j, const struct zn_stacks *s, const struct line *l, uint32_t leaf)
 {
 	struct zn_stacks_function f = zn_stacks_function_at(s, l->function);
 	struct zn_str file = base_name(f.file);
-	char text[ZN_TEXT_MAX];
+	char text[2 * ZN_TEXT_MAX];
 	struct zn_out o = {.at = text, .cap = sizeof(text)};
 
 	zn_out_text(&o, says[leaf]);
@@ -381,6 +430,8 @@ static void put_row(struct zn_json *j, const struct zn_stacks *s, const struct l
 	zn_out_text(&o, " (");
 	zn_out_u64(&o, percent_of(l->sum.value, table.all.value));
 	zn_out_text(&o, table.estimated ? " %, estimated)" : " %)");
+	if (has_example(l))
+		put_row_example(&o, s, l);
 	zn_json_bytes(j, text, o.len);
 }
 

@@ -10,19 +10,20 @@
 /* Type, twin and collect of struct zn_metric. What a metric is of, its labels say: a process if one of them is `pid` or
  * `service`, a job if one is `job_id` or `comm`, else the node. Those with another word before their type are of
  * that. */
-#define COUNTER          ZN_METRIC_COUNTER, false, 0
-#define GAUGE            ZN_METRIC_GAUGE, false, 0
-#define INFO             ZN_METRIC_INFO, false, 0
-#define SUMMARY          ZN_METRIC_SUMMARY, false, 0
-#define DURATIONS        ZN_METRIC_SUMMARY, true, 0
-#define BRIEF_QUANTILES  ZN_METRIC_SUMMARY, true, ZN_COLLECT_QUANTILES
-#define JOB_GAUGE        ZN_METRIC_GAUGE, false, ZN_COLLECT_JOB
-#define JOB_INFO         ZN_METRIC_INFO, false, ZN_COLLECT_JOB
-#define DETAIL_COUNTER   ZN_METRIC_COUNTER, false, ZN_COLLECT_DETAIL
-#define DETAIL_GAUGE     ZN_METRIC_GAUGE, false, ZN_COLLECT_DETAIL
-#define DETAIL_INFO      ZN_METRIC_INFO, false, ZN_COLLECT_DETAIL
-#define DETAIL_SUMMARY   ZN_METRIC_SUMMARY, false, ZN_COLLECT_DETAIL
-#define DETAIL_DURATIONS ZN_METRIC_SUMMARY, true, ZN_COLLECT_DETAIL
+#define COUNTER          ZN_METRIC_COUNTER, ZN_TWIN_NONE, 0
+#define GAUGE            ZN_METRIC_GAUGE, ZN_TWIN_NONE, 0
+#define INFO             ZN_METRIC_INFO, ZN_TWIN_NONE, 0
+#define SUMMARY          ZN_METRIC_SUMMARY, ZN_TWIN_NONE, 0
+#define DURATIONS        ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0
+#define FINE_DURATIONS   ZN_METRIC_SUMMARY, ZN_TWIN_FINE, 0
+#define BRIEF_QUANTILES  ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, ZN_COLLECT_QUANTILES
+#define JOB_GAUGE        ZN_METRIC_GAUGE, ZN_TWIN_NONE, ZN_COLLECT_JOB
+#define JOB_INFO         ZN_METRIC_INFO, ZN_TWIN_NONE, ZN_COLLECT_JOB
+#define DETAIL_COUNTER   ZN_METRIC_COUNTER, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
+#define DETAIL_GAUGE     ZN_METRIC_GAUGE, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
+#define DETAIL_INFO      ZN_METRIC_INFO, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
+#define DETAIL_SUMMARY   ZN_METRIC_SUMMARY, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
+#define DETAIL_DURATIONS ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, ZN_COLLECT_DETAIL
 
 static bool ends_in(struct zn_str name, const char *end)
 {
@@ -52,7 +53,10 @@ const char *zn_metrics_type_name(enum zn_metric_type type)
 
 void zn_metrics_twin(char to[ZN_TWIN_BYTES], const char *name)
 {
-	snprintf(to, ZN_TWIN_BYTES, "%.*s_hist_seconds", (int)(strlen(name) - strlen("_seconds")), name);
+	size_t len = strlen(name) - strlen("_seconds");
+
+	memcpy(to, name, len);
+	memcpy(to + len, "_hist_seconds", sizeof("_hist_seconds"));
 }
 
 static const struct zn_metric_share used = {offsetof(struct zn_proc_gpu, used_bytes), 1, NULL, {0}, true, true};
@@ -91,6 +95,7 @@ static const struct zn_metric_counts syscalls = {ZN_C_SYSCALLS, 1, NULL, {0}, 0}
 static const struct zn_metric_counts mmap_calls = {ZN_C_MMAP_CALLS, 2, "call", {"mmap", "munmap"}, 0};
 static const struct zn_metric_counts mmap_bytes = {ZN_C_MMAP_BYTES, 2, "call", {"mmap", "munmap"}, 0};
 static const struct zn_metric_counts switches = {ZN_C_SWITCH_VOLUNTARY, 2, "kind", {"voluntary", "involuntary"}, 0};
+static const struct zn_metric_counts faults = {ZN_C_FAULTS_MINOR, 2, "kind", {"minor", "major"}, 0};
 static const struct zn_metric_counts migrations = {ZN_C_MIGRATE_CPU, 2, "scope", {"cpu", "numa"}, 0};
 static const struct zn_metric_counts offcpu = {
 	ZN_C_OFFCPU_IO, 5, "state", {"io", "futex", "poll", "sleep", "other"}, 9};
@@ -124,13 +129,14 @@ static const size_t nccl_errors = offsetof(struct zn_hist, errors);
 static const size_t request_in_flight = offsetof(struct zn_request_series, in_flight),
 		    request_events = offsetof(struct zn_request_series, events);
 static const enum zn_work work_launches = ZN_WORK_LAUNCHES, work_syscalls = ZN_WORK_SYSCALLS,
-			  work_switches = ZN_WORK_SWITCHES, work_queued = ZN_WORK_QUEUED, work_ioctl = ZN_WORK_IOCTL,
-			  work_gpu = ZN_WORK_GPU;
+			  work_switches = ZN_WORK_SWITCHES, work_faults = ZN_WORK_FAULTS, work_queued = ZN_WORK_QUEUED,
+			  work_ioctl = ZN_WORK_IOCTL, work_gpu = ZN_WORK_GPU;
 static const enum zn_request_duration request_whole = ZN_REQUEST_WHOLE, request_first = ZN_REQUEST_FIRST,
 				      request_gap = ZN_REQUEST_GAP;
 static const enum zn_server_duration server_unread = ZN_SERVER_UNREAD, server_rtt = ZN_SERVER_RTT;
 
-static const bool entries = false, limit = true, waiting = true, down = false, oom_bytes = false, oom_time = true;
+static const bool entries = false, limit = true, waiting = true, down = false, oom_bytes = false, oom_time = true,
+		  step_cpu = false, step_memory = true, failed_cuda = false, failed_rdma = true;
 
 static const struct zn_metric_job_gpu job_peak = {offsetof(struct zn_job_gpu, peak_bytes), 0, false};
 static const struct zn_metric_job_gpu job_busy = {offsetof(struct zn_job_gpu, busy_ns), 9, true},
@@ -234,7 +240,7 @@ static const struct zn_metric table[] = {
 	{"zernel_gpu_pcie_replays_total", DETAIL_COUNTER, "gpu_id,uuid", zn_metrics_hardware_figures, &hw_pcie_replays,
 		"Packets that a GPU or its port had to send again over PCIe, since its driver was loaded."},
 	{"zernel_gpu_lost", GAUGE, "gpu_id,uuid", zn_metrics_hardware_figures, &hw_lost,
-		"1 if NVML says that a GPU has fallen off the bus, or that it must be reset: then nothing else is known of it. Of zernel-gpu alone."},
+		"1 if a GPU is lost: it went from the bus while its driver had it, it answers with ones alone when it is asked who it is, or NVML (zernel-gpu) says that it fell off the bus, must be reset, or tells of others alone. Then nothing else of it is shown but its link. 0 if it is there; absent while it sleeps."},
 	{"zernel_gpu_mig_mode", DETAIL_GAUGE, "gpu_id,uuid", zn_metrics_hardware_figures, &hw_mig,
 		"1 if a GPU may be divided into MIG instances."},
 	{"zernel_gpu_pcie_link_ratio", DETAIL_GAUGE, "gpu_id,uuid", zn_metrics_hardware_link, &whole_link,
@@ -352,6 +358,8 @@ static const struct zn_metric table[] = {
 		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for."},
 	{"zernel_gpu_driver_stuck_seconds", JOB_GAUGE, "pid", zn_metrics_process_driver_stuck, NULL,
 		"For how long the oldest call of ioctl() on a GPU's device has not come back; there only while one has lasted longer than from one tick to the next."},
+	{"zernel_process_blocked_seconds", JOB_GAUGE, "pid", zn_metrics_process_blocked, NULL,
+		"For how long that thread of a process which has been in uninterruptible sleep (state D) longest has been so; there only from 5 s on. Often a driver or a file system does not answer it."},
 	{"zernel_gpu_ioctl_contention_ratio", GAUGE, "", zn_metrics_gpu_contention, NULL,
 		"Share of the time with some process inside ioctl() on a GPU's device in which two or more were, over the last tick; absent if none was."},
 	{"zernel_gpu_ioctl_busy_seconds_total", DETAIL_COUNTER, "", zn_metrics_gpu_calls, &gpu_busy,
@@ -368,6 +376,8 @@ static const struct zn_metric table[] = {
 		"Times a thread left its CPU: voluntary, to wait; involuntary, for another thread."},
 	{"zernel_context_switches_per_launch", GAUGE, "pid", zn_metrics_process_rates, &launch_switches,
 		"Context switches of a process over the last tick, by the launches of that tick; absent without one."},
+	{"zernel_page_faults_total", COUNTER, "pid,kind", zn_metrics_process_counts, &faults,
+		"Page faults of a process, as getrusage() counts them; major: the thread had to wait for a device. Of a thread that runs as of its last switch."},
 	{"zernel_thread_migrations_total", COUNTER, "pid,scope", zn_metrics_process_counts, &migrations,
 		"Times a thread was moved to another CPU; numa: those of them to another memory node."},
 	{"zernel_thread_migrations_per_second", GAUGE, "pid", zn_metrics_process_rates, &migration_rate,
@@ -388,6 +398,14 @@ static const struct zn_metric table[] = {
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
 	{"zernel_oom_kills_total", COUNTER, "job_id", zn_metrics_job_oom_kills, NULL,
 		"Processes that the kernel killed for want of memory: of a job, or of none that called a hooked library or load data for one that did."},
+	{"zernel_cuda_errors_total", COUNTER, "pid,error", zn_metrics_failed_process, &failed_cuda,
+		"Calls of CUDA or HIP by a process that failed, by what they returned, as cuda.h and hip_runtime_api.h name it; at most 16 names, the rest is other. Calls that only enqueue a copy or set memory are not seen to fail; CUDA_ERROR_NOT_READY is no error."},
+	{"zernel_job_cuda_errors_total", COUNTER, "job_id,error", zn_metrics_failed_job, &failed_cuda,
+		"The same of all processes of a job, those that have ended included; job_id is empty for processes of none."},
+	{"zernel_rdma_errors_total", COUNTER, "pid,call,errno", zn_metrics_failed_process, &failed_rdma,
+		"System calls of a process on a device of RDMA (InfiniBand, RoCE: /dev/infiniband/uverbs*) that failed, by what was asked for, as create_qp or reg_mr, and errno; at most 6 pairs, the rest is other. Needs the family ioctl."},
+	{"zernel_job_rdma_errors_total", COUNTER, "job_id,call,errno", zn_metrics_failed_job, &failed_rdma,
+		"The same of all processes of a job, those that have ended included; job_id is empty for processes of none."},
 	{"zernel_ghost_processes", GAUGE, "why", zn_metrics_job_ghosts, NULL,
 		"Processes that for a minute or longer hold a GPU which is not theirs: job_ended, their job has ended; no_job, a user's process of no job, on a node that has jobs; foreign_gpu, with memory on a GPU that their job was not given. `zernel ghosts` lists them."},
 	{"zernel_oom_kill_time_seconds", GAUGE, "job_id,step,pid,command,limit_of", zn_metrics_job_ooms, &oom_time,
@@ -420,10 +438,16 @@ static const struct zn_metric table[] = {
 		"Time in which some, or all, threads of a job that were not idle waited for a CPU, for memory or for a file, by the kernel's pressure accounts. Absent with control groups of version 1."},
 	{"zernel_job_efficiency_ratio", GAUGE, "job_id,resource", zn_metrics_job_efficiency, NULL,
 		"Of a job: cpu, its CPU time over that of the CPUs that it may use, from its start on; memory, zernel_job_memory_needed_peak_bytes over its limit."},
+	{"zernel_job_step_cpu_seconds_total", DETAIL_COUNTER, "job_id,step", zn_metrics_job_steps, &step_cpu,
+		"CPU time of a step of a job, by the kernel's accounts of its control group; exact once it has ended. Of 16 steps of a job: those that run, then the newest."},
+	{"zernel_job_step_memory_peak_bytes", DETAIL_GAUGE, "job_id,step", zn_metrics_job_steps, &step_memory,
+		"Highest memory of a step's control group by the kernel's own mark, cache of files included; likewise. Absent without such a group, and while it runs on kernels that do not tell its mark (version 2 before 5.19)."},
 	{"zernel_job_start_time_seconds", DETAIL_GAUGE, "job_id", zn_metrics_job_start, NULL,
 		"Start of a job since the epoch, as far as it is known: when it was first heard of, if nobody said it."},
 	{"zernel_job_ended_time_seconds", GAUGE, "job_id", zn_metrics_job_ended, NULL,
 		"End of a job since the epoch; there only once it has ended."},
+	{"zernel_job_gpu_utilization_ratio", GAUGE, "job_id", zn_metrics_job_utilization, NULL,
+		"Mean of zernel_gpu_utilization_ratio over the GPUs that a job that runs was given, or uses; whoever else uses them. Absent where nothing tells it of one of them."},
 	{"zernel_job_gpu_memory_peak_bytes", DETAIL_GAUGE, "job_id,gpu_id", zn_metrics_job_gpus, &job_peak,
 		"Highest GPU memory use of all processes of a job together, as seen at a tick, or of one of them at any time. Absent where the memory of one of them is not known."},
 	{"zernel_job_gpu_busy_seconds_total", COUNTER, "job_id,gpu_id", zn_metrics_job_gpus, &job_busy,
@@ -512,22 +536,22 @@ static const struct zn_metric table[] = {
 	{"zernel_overhead_ratio", GAUGE, "pid", zn_metrics_process_overhead, NULL,
 		"Share of one core that a process spent in our probes over the last tick: hooked calls, file reads and writes, system calls at their calibrated cost, switches and walks of stacks as measured."},
 	{"zernel_sampled_ratio", GAUGE, "pid,family", zn_metrics_process_sampled, NULL,
-		"Part of the time in which this is measured of a process now, as all of it would cost more than --overhead-budget: stacks; sched (what threads wait for; switches are counted always); vfs (reads and writes of files). Counters have what was seen and are not scaled up. Absent as long as all was seen; 1 once it is seen again."},
+		"Part of the time in which this is measured of a process now, as all of it would cost more than --overhead-budget: stacks; sched (what threads wait for; switches are counted always); vfs (reads and writes of files); cuda_trace (how long launches take, and whether they fail; they are counted always). Counters have what was seen and are not scaled up. Absent as long as all was seen; 1 once it is seen again."},
 	{"zernel_requests_total", COUNTER, "pid,route,code", zn_metrics_request_done, NULL,
-		"Requests that a server has answered, by what was asked for and the class of the answer's status; aborted: the connection was closed before the answer was whole. docs/REQUESTS.md."},
+		"Requests that a server has answered, by what was asked for and the class of the answer's status; aborted: the connection was closed before the answer was whole; unknown: it was over, and how could not be seen. docs/REQUESTS.md."},
 	{"zernel_requests_in_flight", GAUGE, "pid,route", zn_metrics_request_number, &request_in_flight,
 		"Requests that a server has begun to read and not answered in full."},
-	{"zernel_request_duration_seconds", DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_whole,
+	{"zernel_request_duration_seconds", FINE_DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_whole,
 		"From the first byte of a request that a server read to the last one of its answer that it sent; without aborted ones."},
-	{"zernel_request_first_event_seconds", DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_first,
+	{"zernel_request_first_event_seconds", FINE_DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_first,
 		"From the last byte of a request that a server read to the first event of its answer: the time to the first token, of streamed answers. The engine's own queue is in it."},
-	{"zernel_request_event_gap_seconds", DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_gap,
+	{"zernel_request_event_gap_seconds", FINE_DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_gap,
 		"Between two events of a streamed answer: the time between tokens where each event has one. Events within 0.5 ms are of one step and make no gap."},
 	{"zernel_request_events_total", COUNTER, "pid,route", zn_metrics_request_number, &request_events,
 		"Events of streamed answers: sends that begin with one. An event may have several tokens, or none."},
 	{"zernel_request_in_flight_seconds_total", COUNTER, "pid,route", zn_metrics_request_seconds, NULL,
 		"Time that requests which have ended were in flight, all together: its rate is how many were at one time."},
-	{"zernel_request_unread_seconds", DURATIONS, "pid,quantile", zn_metrics_server_durations, &server_unread,
+	{"zernel_request_unread_seconds", FINE_DURATIONS, "pid,quantile", zn_metrics_server_durations, &server_unread,
 		"Time that the first bytes of a request over TCP lay in the socket before the server read them; in ticks of the kernel's clock."},
 	{"zernel_request_rtt_seconds", DURATIONS, "pid,quantile", zn_metrics_server_durations, &server_rtt,
 		"Smoothed round trip of a request's connection at its end, as TCP knows it."},
@@ -551,6 +575,8 @@ static const struct zn_metric table[] = {
 		"System calls of a service's engines while a request was in flight."},
 	{"zernel_serving_context_switches_total", COUNTER, "service", zn_metrics_serving_work, &work_switches,
 		"Context switches of a service's engines while a request was in flight."},
+	{"zernel_serving_page_faults_total", COUNTER, "service", zn_metrics_serving_work, &work_faults,
+		"Page faults of a service's engines while a request was in flight, minor and major."},
 	{"zernel_serving_runqueue_seconds_total", COUNTER, "service", zn_metrics_serving_work, &work_queued,
 		"Time that threads of a service's engines waited for a CPU while a request was in flight."},
 	{"zernel_serving_ioctl_seconds_total", COUNTER, "service", zn_metrics_serving_work, &work_ioctl,
@@ -561,6 +587,8 @@ static const struct zn_metric table[] = {
 		"The same of system calls."},
 	{"zernel_request_context_switches", GAUGE, "service", zn_metrics_serving_per_request, &work_switches,
 		"The same of context switches."},
+	{"zernel_request_page_faults", GAUGE, "service", zn_metrics_serving_per_request, &work_faults,
+		"The same of page faults, minor and major."},
 	{"zernel_request_gpu_wait_seconds", GAUGE, "service", zn_metrics_serving_per_request, &work_gpu,
 		"The same of time that the engines' launching threads waited for the GPU."},
 	{"zernel_lost_total", COUNTER, "what", zn_metrics_self_lost, NULL, "Things that could not be counted or delivered."},
@@ -707,7 +735,8 @@ static const char docs_head[] =
 	"# Metrics\n\nMade by `make docs` from the table in `metrics.c`; do not edit.\n\n"
 	"Each summary has a twin histogram, `<name without _seconds>_hist_seconds`, with `le` at powers of 4 "
 	"from 1.024e-06 "
-	"(4^5 ns) to 68.719476736 s (4^18 ns): its buckets are exact and can be added up across nodes. A "
+	"(4^5 ns) to 68.719476736 s (4^18 ns): its buckets are exact and can be added up across nodes. Those of requests, but for their round trip, are at powers of "
+	"2 from 0.001048576 (2^20 ns) to 137.438953472 s (2^37 ns). A "
 	"quantile is within "
 	"3.2 % of the exact one from 128 ns on; of file I/O within 12.5 %, but for the first 1,024 series of reads and writes.\n\n"
 	"A series of a process appears with its first event and goes when the process has ended. Once the process is known to "

@@ -163,6 +163,13 @@ static void each_job(struct zn_walk *w, void (*series)(struct zn_walk *w, const 
 		series(w, jobs.job[i]);
 }
 
+const struct zn_job *const *zn_metrics_job_list(struct zn_walk *w, uint32_t *count)
+{
+	list_jobs(w);
+	*count = jobs.count;
+	return jobs.job;
+}
+
 /* Counters of all processes of a job, which appear with their first event. */
 void zn_metrics_job_counts(struct zn_walk *w)
 {
@@ -191,8 +198,7 @@ static void job_oom_kills(struct zn_walk *w, const struct zn_job *job)
 
 void zn_metrics_job_ghosts(struct zn_walk *w)
 {
-	const struct zn_ghosts *g = w->state->ghosts;
-
+	const struct zn_ghosts *g = w->state->loading ? NULL : w->state->ghosts;
 	uint64_t now_ns = w->state->tick_ns ? w->state->tick_ns : zn_now_ns();
 
 	for (enum zn_ghost_why why = 0; g && why < ZN_GHOST_WHYS; why++) {
@@ -248,7 +254,7 @@ void zn_metrics_job_oom_kills(struct zn_walk *w)
 {
 	const struct zn_probe *probe = w->state->probe;
 
-	if (probe && probe->job_on[ZN_LEN(probe->job_on) - 1].link < 0)
+	if (w->state->loading || (probe && probe->job_on[ZN_LEN(probe->job_on) - 1].link < 0))
 		return;
 	zn_walk_series(w);
 	zn_walk_label(w, "job_id", "");
@@ -566,6 +572,40 @@ static void job_efficiency(struct zn_walk *w, const struct zn_job *job, const st
 void zn_metrics_job_efficiency(struct zn_walk *w)
 {
 	each_use(w, job_efficiency);
+}
+
+void zn_metrics_job_utilization(struct zn_walk *w)
+{
+	list_jobs(w);
+	for (uint32_t i = 0; i < jobs.count; i++) {
+		uint64_t ppm = zn_job_gpus_utilization(w->state->hardware, jobs.job[i]);
+
+		if (ppm != ZN_NOT_KNOWN)
+			use_series(w, jobs.job[i], NULL, NULL, ppm, 6);
+	}
+}
+
+static void step_series(struct zn_walk *w, const struct zn_job *job, const struct zn_step *s, bool memory)
+{
+	char name[sizeof(s->name) + 1];
+
+	if (!(memory ? s->mem_peak_bytes : s->cpu_ns))
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)sizeof(s->name), s->name);
+	use_series(w, job, "step", name, memory ? s->mem_peak_bytes : s->cpu_ns, memory ? 0 : 9);
+}
+
+void zn_metrics_job_steps(struct zn_walk *w)
+{
+	struct zn_step step[ZN_STEPS_SHOWN];
+
+	list_jobs(w);
+	for (uint32_t i = 0; w->state->uses && i < jobs.count; i++) {
+		uint32_t count = zn_use_steps(w->state->uses, jobs.job[i], step);
+
+		for (uint32_t s = 0; s < count; s++)
+			step_series(w, jobs.job[i], &step[s], *(const bool *)w->metric->arg);
+	}
 }
 
 /* ---- GPU memory by job; the last row is of what is of no job. ---- */

@@ -7,13 +7,6 @@
 
 #include "zernel.h"
 
-static uint64_t wall_ms(const struct zn_state *state, uint64_t ns)
-{
-	int64_t after_ns = (int64_t)(ns - state->start_ns);
-
-	return state->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
-}
-
 static const char *job_id(struct zn_walk *w, const struct zn_proc *p)
 {
 	return w->state->jobs && p ? zn_job_id(w->state->jobs, p) : NULL;
@@ -25,7 +18,7 @@ static void process_series(struct zn_walk *w, const struct zn_proc *p)
 	zn_walk_series(w);
 	zn_walk_number(w, "pid", p->tgid);
 	w->job_id = job_id(w, p);
-	w->sample.since_ms = wall_ms(w->state, p->first_ns);
+	w->sample.since_ms = zn_state_wall_ms(w->state, p->first_ns);
 }
 
 void zn_metrics_process_counts(struct zn_walk *w)
@@ -512,6 +505,24 @@ void zn_metrics_process_driver_stuck(struct zn_walk *w)
 	}
 }
 
+void zn_metrics_process_blocked(struct zn_walk *w)
+{
+	const struct zn_blocked *b = w->state->blocked;
+	struct zn_agg *a = w->state->agg;
+
+	for (uint32_t r = 0; b && r < a->row_count; r++) {
+		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
+		struct zn_blocked_thread t;
+
+		if (!p || !zn_blocked_oldest(b, a->row[r], p, &t))
+			continue;
+		zn_walk_series(w);
+		zn_walk_number(w, "pid", p->tgid);
+		w->job_id = job_id(w, p);
+		zn_walk_scaled(w, b->tick_ns - t.since_ns, 9);
+	}
+}
+
 static void label_comm(struct zn_walk *w, uint64_t hash)
 {
 	size_t at = w->digits.len;
@@ -523,9 +534,10 @@ static void label_comm(struct zn_walk *w, uint64_t hash)
 void zn_metrics_process_ranks(struct zn_walk *w)
 {
 	struct zn_agg *agg = w->state->agg;
-	uint16_t seen[SEEN] = {0};
 	const struct zn_proc *p = NULL;
+	uint16_t seen[SEEN];
 
+	memset(seen, 0, agg->comm_count ? sizeof(seen) : 0);
 	for (size_t i = 0; i < agg->comm_count; i++) {
 		const struct zn_comm *c = &agg->comms[i];
 

@@ -88,8 +88,8 @@ static void put_summary(struct zn_out *o, const struct zn_sample *s)
 	struct zn_spread spread;
 
 	if (s->hist) {
-		zn_hist_spread(s->hist, &spread);
-		zn_protobuf_u64(o, SUMMARY_COUNT, spread.le[ZN_LE_COUNT - 1]);
+		zn_hist_spread(s->hist, false, &spread);
+		zn_protobuf_u64(o, SUMMARY_COUNT, spread.count);
 		zn_protobuf_double(o, SUMMARY_SUM, seconds_of(spread.sum_ns));
 		put_quantile(o, 0.5, spread.p50_ns);
 		put_quantile(o, 0.99, spread.p99_ns);
@@ -106,13 +106,13 @@ static void put_summary(struct zn_out *o, const struct zn_sample *s)
 }
 
 /* Without the last one, +Inf: that is the count. */
-static void put_classic(struct zn_out *o, const struct zn_spread *spread)
+static void put_classic(struct zn_out *o, const struct zn_spread *spread, bool fine)
 {
-	for (uint32_t i = 0; i < ZN_LE_COUNT - 1; i++) {
+	for (uint32_t i = 0; i < zn_le_count(fine) - 1; i++) {
 		size_t mark = zn_protobuf_open(o, HISTOGRAM_BUCKET);
 
 		zn_protobuf_u64(o, BUCKET_COUNT, spread->le[i]);
-		zn_protobuf_double(o, BUCKET_LIMIT, seconds_of(zn_le_ns(i)));
+		zn_protobuf_double(o, BUCKET_LIMIT, seconds_of(zn_le_ns(i, fine)));
 		zn_protobuf_close(o, mark);
 	}
 }
@@ -177,11 +177,11 @@ static void put_histogram(struct zn_out *o, const struct zn_sample *s)
 
 	memset(&still, 0, sizeof(still));
 	zn_hist_merge(&still, s->hist);
-	zn_hist_spread(&still.hist, &spread);
+	zn_hist_spread(&still.hist, s->fine, &spread);
 	zn_hist_buckets(&still.hist, &buckets);
 	zn_protobuf_u64(o, HISTOGRAM_COUNT, buckets.count);
 	zn_protobuf_double(o, HISTOGRAM_SUM, seconds_of(buckets.sum_ns));
-	put_classic(o, &spread);
+	put_classic(o, &spread, s->fine);
 	put_native(o, &buckets);
 	put_stamp(o, HISTOGRAM_CREATED, s->since_ms);
 	zn_protobuf_close(o, mark);

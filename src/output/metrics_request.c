@@ -17,11 +17,10 @@
 static void server_series(struct zn_walk *w, const struct zn_server *s)
 {
 	const struct zn_job *job = w->state->jobs && s->job.serial ? zn_jobs_at(w->state->jobs, s->job) : NULL;
-	int64_t after_ns = (int64_t)(s->since_ns - w->state->start_ns);
 
 	zn_walk_series(w);
 	w->job_id = job ? job->id : NULL;
-	w->sample.since_ms = w->state->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
+	w->sample.since_ms = zn_state_wall_ms(w->state, s->since_ns);
 }
 
 static void route_series(struct zn_walk *w, const struct zn_server *s, enum zn_request_route route)
@@ -64,7 +63,61 @@ void zn_metrics_request_number(struct zn_walk *w)
 	}
 }
 
-void zn_metrics_request_durations(struct zn_walk *w)
+/* ---- Exemplars: the slowest requests of the last tick in which one ended. ---- */
+
+/* At the last comma, if it is too long. */
+static void copy_waited(char to[ZN_EXEMPLAR_WAITED], const char *text)
+{
+	size_t len = strlen(text);
+
+	while (len >= ZN_EXEMPLAR_WAITED) {
+		do
+			len--;
+		while (len && text[len] != ',');
+	}
+	memcpy(to, text, len);
+	to[len] = 0;
+}
+
+static uint64_t time_of(const struct zn_slow_request *r, enum zn_request_duration d)
+{
+	if (d == ZN_REQUEST_WHOLE)
+		return r->code == ZN_OUTCOME_ABORTED ? 0 : r->ns; /* aborted ones are in no histogram */
+	return d == ZN_REQUEST_FIRST ? r->first_ns : 0;
+}
+
+/* Nobody reads a walk's exemplars later than its series. */
+static void find_exemplars(
+	struct zn_walk *w, const struct zn_server *s, enum zn_request_route route, enum zn_request_duration d)
+{
+	static struct zn_exemplar found[ZN_SLOWEST];
+	const struct zn_state *state = w->state;
+	const struct zn_serving_view *view = state->servings && s->service_at && s->service_at <= ZN_SERVICES_MAX
+		? &state->servings->view[s->service_at - 1]
+		: NULL;
+	char waited[ZN_SLOW_TEXT];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; view && i < view->slow_count && i < ZN_SLOWEST; i++) {
+		const struct zn_slow_request *r = &view->slow[i];
+
+		if (r->tgid != s->tgid || r->route != route || !time_of(r, d))
+			continue;
+		found[count].ns = time_of(r, d);
+		found[count].at_ms = zn_state_wall_ms(state, r->end_ns);
+		found[count].events = r->events;
+		found[count].alone = r->exact;
+		zn_slow_waited(state->agg, r, waited);
+		copy_waited(found[count++].waited, waited);
+	}
+	w->sample.exemplar = found;
+	w->sample.exemplars = count;
+}
+
+/* The series of all routes of all servers that have durations of the metric's kind. begin: opens a series, or says
+ * that there is none. */
+static void walk_durations(
+	struct zn_walk *w, bool (*begin)(struct zn_walk *, const struct zn_server *, enum zn_request_route))
 {
 	enum zn_request_duration d = *(const enum zn_request_duration *)w->metric->arg;
 	const struct zn_request_series *r;
@@ -75,11 +128,57 @@ void zn_metrics_request_durations(struct zn_walk *w)
 	{
 		const struct zn_hist *h = zn_request_hist(w->state->agg->arena, r->hist[d]);
 
-		if (!h)
-			continue;
-		route_series(w, s, route);
-		zn_walk_durations(w, h);
+		if (h && begin(w, s, route))
+			zn_walk_durations(w, h);
 	}
+}
+
+static bool begin_route(struct zn_walk *w, const struct zn_server *s, enum zn_request_route route)
+{
+	route_series(w, s, route);
+	find_exemplars(w, s, route, *(const enum zn_request_duration *)w->metric->arg);
+	return true;
+}
+
+void zn_metrics_request_durations(struct zn_walk *w)
+{
+	walk_durations(w, begin_route);
+}
+
+/* gen_ai.operation.name. Of the others nothing says what they generate, if they do. */
+static const char *const operations[ZN_ROUTE_COUNT] = {
+	[ZN_ROUTE_CHAT] = "chat",
+	[ZN_ROUTE_RESPONSES] = "chat",
+	[ZN_ROUTE_MESSAGES] = "chat",
+	[ZN_ROUTE_API_CHAT] = "chat",
+	[ZN_ROUTE_COMPLETIONS] = "text_completion",
+	[ZN_ROUTE_COMPLETION] = "text_completion",
+	[ZN_ROUTE_GENERATE] = "text_completion",
+	[ZN_ROUTE_GENERATE_STREAM] = "text_completion",
+	[ZN_ROUTE_API_GENERATE] = "text_completion",
+	[ZN_ROUTE_MODEL_GENERATE] = "text_completion",
+	[ZN_ROUTE_MODEL_STREAM] = "text_completion",
+	[ZN_ROUTE_EMBEDDINGS] = "embeddings",
+	[ZN_ROUTE_API_EMBED] = "embeddings",
+};
+
+/* Requests that another server of the service hands on are the same once more. Who makes the model is not known:
+ * _OTHER, as the conventions have it for what is not on their lists. */
+static bool begin_gen_ai(struct zn_walk *w, const struct zn_server *s, enum zn_request_route route)
+{
+	if (s->above || !operations[route])
+		return false;
+	server_series(w, s);
+	zn_walk_number(w, "pid", s->tgid);
+	zn_walk_label(w, "gen_ai.operation.name", operations[route]);
+	zn_walk_label(w, "gen_ai.provider.name", "_OTHER");
+	zn_walk_label(w, "http.route", zn_request_route(route));
+	return true;
+}
+
+void zn_metrics_request_gen_ai(struct zn_walk *w)
+{
+	walk_durations(w, begin_gen_ai);
 }
 
 void zn_metrics_request_seconds(struct zn_walk *w)

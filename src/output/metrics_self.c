@@ -47,6 +47,8 @@ static void attached_series(void *to, const struct zn_lib *lib)
 	const struct zn_probe *p = w->state->probe;
 	char unique[ZN_TEXT_MAX + 64];
 
+	if (w->has_library && w->has_library(w->to, lib))
+		return;
 	snprintf(unique, sizeof(unique), "%s@%lx:%lu", lib->path, lib->dev, lib->ino);
 	for (uint32_t i = 0; i < p->hook_count; i++) {
 		if (!zn_hook_fits(&p->hook[i], lib->kind))
@@ -57,6 +59,8 @@ static void attached_series(void *to, const struct zn_lib *lib)
 		zn_walk_label(w, "library", unique);
 		zn_walk_integer(w, lib->symbol[i] == ZN_SYM_ATTACHED);
 	}
+	if (w->had_library)
+		w->had_library(w->to, lib);
 }
 
 /* A place has up to two programs, at its entry and its return. */

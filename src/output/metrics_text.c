@@ -12,9 +12,12 @@ struct duration {
 	size_t labels, labels_len; /* where in the text, with the opening bracket and without the closing one */
 	uint64_t since_ms;
 	struct zn_spread spread;
+	uint32_t exemplar, exemplars; /* of the list below */
 };
 /* Scratch: pages are rendered one after the other. Each entry of a process stands for a histogram of its own. */
 static struct duration durations[ZN_HISTS_MAX + ZN_IO_MAX];
+/* Of the family at hand. */
+static struct zn_exemplar exemplars[ZN_SERVICES_MAX * ZN_SLOWEST];
 
 /* The text as it is written. A series is its labels, written once; further lines of it copy them from there. */
 struct text {
@@ -24,51 +27,104 @@ struct text {
 	struct zn_str name, base;  /* of its samples; without _total */
 	size_t labels, labels_len; /* of the series at hand, as above */
 	size_t durations;          /* entries in use */
+	uint32_t exemplars;        /* likewise */
 	/* The last long value of a label: what it is, and how it is written. It comes with each symbol of a library. */
 	size_t long_len, escaped_len;
 	char long_value[ESCAPED_MAX / 3], escaped[ESCAPED_MAX];
 	char twin[ZN_TWIN_BYTES]; /* the name of the twin at hand */
 	bool twin_alone;          /* durations of the family at hand are buckets and nothing else */
+	bool fine;                /* and are at powers of 2 */
+	uint32_t libraries;       /* whose probes were written */
+	size_t library;           /* where those of the library at hand begin */
 };
 
-static void put_str(struct zn_out *o, struct zn_str s)
+/* ---- A line is written where there is room for the longest that it may be, which is asked for once. ---- */
+
+#define LINE_REST                                                                                                      \
+	(64 + ZN_TEXT_NUMBER) /* what comes behind the labels of a series: its quantile or bucket, its value */
+
+static char *begin_line(struct zn_out *o, size_t longest)
 {
-	zn_out_bytes(o, s.at, s.len);
+	if (o->full || longest > o->cap - o->len) {
+		o->full = true;
+		return NULL;
+	}
+	return o->at + o->len;
 }
 
-static struct zn_str str_of(const char *text)
+static void end_line(struct zn_out *o, char *to)
 {
-	return (struct zn_str){text, strlen(text)};
+	*to++ = '\n';
+	o->len = (size_t)(to - o->at);
 }
 
-static void put_comment(struct zn_out *o, const char *what, struct zn_str name, const char *text)
+static char *copy_text(char *to, struct zn_str s)
 {
-	zn_out_text(o, what);
-	put_str(o, name);
-	zn_out_char(o, ' ');
-	zn_out_text(o, text);
-	zn_out_char(o, '\n');
+	memcpy(to, s.at, s.len);
+	return to + s.len;
+}
+
+/* A few bytes: faster than a call of memcpy(). */
+static inline char *copy_few(char *to, struct zn_str s)
+{
+	uint64_t eight;
+	uint32_t four;
+
+	if (s.len >= sizeof(eight)) {
+		for (size_t i = 0; i + sizeof(eight) < s.len; i += sizeof(eight)) {
+			memcpy(&eight, s.at + i, sizeof(eight));
+			memcpy(to + i, &eight, sizeof(eight));
+		}
+		memcpy(&eight, s.at + s.len - sizeof(eight), sizeof(eight));
+		memcpy(to + s.len - sizeof(eight), &eight, sizeof(eight));
+	} else if (s.len >= sizeof(four)) {
+		memcpy(&four, s.at, sizeof(four));
+		memcpy(to, &four, sizeof(four));
+		memcpy(&four, s.at + s.len - sizeof(four), sizeof(four));
+		memcpy(to + s.len - sizeof(four), &four, sizeof(four));
+	} else {
+		for (size_t i = 0; i < s.len; i++)
+			to[i] = s.at[i];
+	}
+	return to + s.len;
+}
+
+#define TEXT(literal) ((struct zn_str){literal, sizeof(literal) - 1})
+
+/* "# HELP <name> <text>", and so on. */
+static char *put_comment(char *to, struct zn_str what, struct zn_str name, struct zn_str text)
+{
+	to = copy_text(copy_few(to, what), name);
+	*to++ = ' ';
+	to = copy_text(to, text);
+	*to++ = '\n';
+	return to;
 }
 
 /* The help texts of the table need no escapes in either format, and a test holds them to it. */
 static void put_head(const struct text *t, struct zn_str name, const char *type, const char *help)
 {
 	const char *unit = t->openmetrics ? zn_metrics_unit(name) : NULL;
+	struct zn_str said = zn_str_of(help);
+	char *to = begin_line(t->out, 3 * name.len + said.len + LINE_REST);
 
-	put_comment(t->out, "# HELP ", name, help);
-	put_comment(t->out, "# TYPE ", name, type);
+	if (!to)
+		return;
+	to = put_comment(to, TEXT("# HELP "), name, said);
+	to = put_comment(to, TEXT("# TYPE "), name, zn_str_of(type));
 	if (unit)
-		put_comment(t->out, "# UNIT ", name, unit);
+		to = put_comment(to, TEXT("# UNIT "), name, zn_str_of(unit));
+	t->out->len = (size_t)(to - t->out->at);
 }
 
 /* OpenMetrics names a family without the _total or _info of its samples, and text 0.0.4 knows no info. */
 static void open_family(struct text *t, const struct zn_metric *m)
 {
-	struct zn_str name = str_of(m->name);
+	struct zn_str name = zn_str_of(m->name);
 
 	t->type = m->type;
 	t->name = t->base = name;
-	t->durations = 0;
+	t->durations = t->exemplars = 0;
 	if (m->type == ZN_METRIC_COUNTER)
 		t->base.len -= strlen("_total");
 	if (t->openmetrics && m->type == ZN_METRIC_COUNTER)
@@ -96,173 +152,198 @@ static void put_escaped(struct zn_out *o, struct zn_str s)
 	zn_out_utf8(o, s.at + from, s.len - from);
 }
 
-/* The longest text is one whose bytes all become U+FFFD, three bytes each. */
-static void put_long(struct text *t, struct zn_str s)
-{
-	struct zn_out escaped = {.at = t->escaped, .cap = sizeof(t->escaped)};
+#define ESCAPED 3 /* times as long as a value, at most: a byte that is not of UTF-8 becomes U+FFFD */
 
-	if (s.len > sizeof(t->long_value)) {
-		put_escaped(t->out, s);
-		return;
-	}
-	if (s.len != t->long_len || memcmp(s.at, t->long_value, s.len)) {
-		put_escaped(&escaped, s);
+/* A value that is longer than the one kept, or has to be escaped. */
+static char *put_escaped_value(char *to, struct zn_str s)
+{
+	struct zn_out escaped = {.at = to, .cap = ESCAPED * s.len};
+
+	put_escaped(&escaped, s);
+	return to + escaped.len;
+}
+
+static bool is_kept(const struct text *t, struct zn_str s)
+{
+	return s.len == t->long_len && !memcmp(s.at, t->long_value, s.len);
+}
+
+static char *put_kept(struct text *t, char *to, struct zn_str s)
+{
+	if (s.len > sizeof(t->long_value))
+		return put_escaped_value(to, s);
+	if (!is_kept(t, s)) {
+		t->escaped_len = (size_t)(put_escaped_value(t->escaped, s) - t->escaped);
 		memcpy(t->long_value, s.at, s.len);
 		t->long_len = s.len;
-		t->escaped_len = escaped.len;
 	}
-	zn_out_bytes(t->out, t->escaped, t->escaped_len);
+	return copy_text(to, (struct zn_str){t->escaped, t->escaped_len});
 }
 
-/* Bytes that a value cannot be written with as they are. */
-static const bool special[256] = {['\\'] = true, ['"'] = true, ['\n'] = true, [0x80 ... 0xff] = true};
+/* Sixteen bytes at once, on any processor that GCC knows. */
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
-/* Copies a value as it is; there is room for it. False: it has to be escaped. */
-static bool copy_plain(char *to, struct zn_str value)
+/* One of them is one that a value cannot be written with as it is. */
+static inline bool has_special(bytes16 b)
 {
-	for (size_t i = 0; i < value.len; i++) {
-		if (special[(uint8_t)value.at[i]])
-			return false;
-		to[i] = value.at[i];
-	}
-	return true;
+	bytes16 found = (b & 0x80) | (bytes16)(b == '\\') | (bytes16)(b == '"') | (bytes16)(b == '\n');
+	uint64_t half[2];
+
+	memcpy(half, &found, sizeof(half));
+	return half[0] | half[1];
 }
 
-/* Names of labels are short: a loop is faster than a call of memcpy(). */
-static void put_label(struct text *t, char before, const struct zn_label *l)
+/* The value of a label; to: with sizeof(bytes16) to spare. That of a library comes with each of its symbols: a long one
+ * is kept. */
+static inline char *put_value(struct text *t, char *to, struct zn_str s)
 {
-	struct zn_out *o = t->out;
-	char *to = o->at + o->len;
+	bytes16 first = {0}, last = {0};
+	bool long_one = s.len > sizeof(first);
 
-	if (o->full || l->name.len + l->value.len + strlen("{=\"\"") > o->cap - o->len) {
-		o->full = true;
-		return;
-	}
+	if (s.len > 2 * sizeof(first))
+		return put_kept(t, to, s);
+	copy_few((char *)&first, (struct zn_str){s.at, long_one ? sizeof(first) : s.len});
+	if (long_one)
+		memcpy(&last, s.at + s.len - sizeof(last), sizeof(last));
+	if (has_special(first) || (long_one && has_special(last)))
+		return put_escaped_value(to, s);
+	memcpy(to, &first, sizeof(first));
+	if (long_one)
+		memcpy(to + s.len - sizeof(last), &last, sizeof(last));
+	return to + s.len;
+}
+
+static char *put_label(struct text *t, char *to, char before, const struct zn_label *l)
+{
 	*to++ = before;
-	for (size_t i = 0; i < l->name.len; i++)
-		*to++ = l->name.at[i];
+	to = copy_few(to, l->name);
 	*to++ = '=';
 	*to++ = '"';
-	o->len = (size_t)(to - o->at);
-	if (copy_plain(to, l->value))
-		o->len += l->value.len;
-	else
-		put_long(t, l->value);
-	zn_out_char(o, '"');
+	to = put_value(t, to, l->value);
+	*to++ = '"';
+	return to;
 }
 
-/* From the name on to the last label, without the closing bracket. */
-static void put_series(struct text *t, const struct zn_sample *s, const char *suffix)
+static size_t longest_series(const struct text *t, const struct zn_sample *s, struct zn_str suffix)
 {
-	put_str(t->out, t->name);
-	zn_out_text(t->out, suffix);
-	t->labels = t->out->len;
+	size_t len = t->name.len + suffix.len + LINE_REST;
+
 	for (uint32_t i = 0; i < s->label_count; i++)
-		put_label(t, i ? ',' : '{', &s->label[i]);
-	t->labels_len = t->out->len - t->labels;
+		len += s->label[i].name.len + ESCAPED * s->label[i].value.len + strlen("{=\"\"");
+	return len;
 }
 
-/* Writes one more line of the series. */
-static void put_again(struct text *t, const char *suffix)
+/* Begins a line, from the name on to the last label, without the closing bracket. NULL: there is no room for it. */
+static char *begin_series(struct text *t, const struct zn_sample *s, struct zn_str suffix)
 {
-	struct zn_out *o = t->out;
+	char *to = begin_line(t->out, longest_series(t, s, suffix)), *labels;
 
-	put_str(o, t->base);
-	zn_out_text(o, suffix);
-	if (!o->full) /* else they were not all written */
-		zn_out_bytes(o, o->at + t->labels, t->labels_len);
+	if (!to)
+		return NULL;
+	to = labels = copy_few(copy_text(to, t->name), suffix);
+	for (uint32_t i = 0; i < s->label_count; i++)
+		to = put_label(t, to, i ? ',' : '{', &s->label[i]);
+	t->labels = (size_t)(labels - t->out->at);
+	t->labels_len = (size_t)(to - labels);
+	return to;
 }
 
-/* A value of a label ends in a quote, and a name does not. */
-static void before_value(struct zn_out *o)
+/* Begins one more line of the series. */
+static char *begin_again(struct text *t, struct zn_str suffix)
 {
-	if (o->len && o->at[o->len - 1] == '"')
-		zn_out_bytes(o, "} ", 2);
-	else
-		zn_out_char(o, ' ');
+	char *to = begin_line(t->out, t->base.len + suffix.len + t->labels_len + LINE_REST);
+
+	if (!to)
+		return NULL;
+	to = copy_few(copy_text(to, t->base), suffix);
+	return copy_text(to, (struct zn_str){t->out->at + t->labels, t->labels_len});
 }
 
-static void put_number(struct text *t, uint64_t v, int decimals)
+/* Ends a line whose labels are those of the series. to: NULL: it has no room. */
+static void put_number(struct text *t, char *to, uint64_t v, int decimals)
 {
-	before_value(t->out);
-	if (decimals)
-		zn_out_scaled(t->out, v, decimals);
-	else
-		zn_out_u64(t->out, v);
-	zn_out_char(t->out, '\n');
+	if (!to)
+		return;
+	if (t->labels_len)
+		*to++ = '}';
+	*to++ = ' ';
+	end_line(t->out, decimals ? zn_text_scaled(to, v, decimals) : zn_text_u64(to, v));
 }
 
 /* OpenMetrics: when a counter, summary or histogram was 0. */
 static void put_created(struct text *t, uint64_t since_ms)
 {
-	if (!t->openmetrics || t->brief)
-		return;
-	put_again(t, "_created");
-	put_number(t, since_ms, 3);
+	if (t->openmetrics && !t->brief)
+		put_number(t, begin_again(t, TEXT("_created")), since_ms, 3);
+}
+
+static void put_negative(struct text *t, char *to, const struct zn_sample *s)
+{
+	to = copy_few(to, t->labels_len ? TEXT("} -") : TEXT(" -"));
+	end_line(t->out, zn_text_scaled(to, s->number, s->decimals));
 }
 
 static void put_single(struct text *t, const struct zn_sample *s)
 {
-	put_series(t, s, "");
-	if (s->negative) {
-		before_value(t->out);
-		zn_out_char(t->out, '-');
-		zn_out_scaled(t->out, s->number, s->decimals);
-		zn_out_char(t->out, '\n');
-		return;
-	}
-	put_number(t, s->number, s->decimals);
-	if (t->type == ZN_METRIC_COUNTER)
+	char *to = begin_series(t, s, TEXT(""));
+
+	if (to && s->negative)
+		put_negative(t, to, s);
+	else
+		put_number(t, to, s->number, s->decimals);
+	if (t->type == ZN_METRIC_COUNTER && !s->negative)
 		put_created(t, s->since_ms);
 }
 
-static void put_quantile(struct text *t, const char *quantile, uint64_t ns)
+/* Ends a line that begins with the labels of the series. */
+static void put_quantile(struct text *t, char *to, struct zn_str quantile, uint64_t ns)
 {
-	struct zn_out *o = t->out;
-
-	zn_out_char(o, t->labels_len ? ',' : '{');
-	zn_out_text(o, "quantile=\"");
-	zn_out_text(o, quantile);
-	zn_out_char(o, '"');
-	put_number(t, ns, 9);
+	if (!to)
+		return;
+	*to++ = t->labels_len ? ',' : '{';
+	to = copy_few(to, TEXT("quantile=\""));
+	to = copy_few(to, quantile);
+	to = copy_few(to, TEXT("\"} "));
+	end_line(t->out, zn_text_scaled(to, ns, 9));
 }
 
 static void put_sum_and_count(struct text *t, uint64_t sum_ns, uint64_t count, uint64_t since_ms)
 {
-	put_again(t, "_sum");
-	put_number(t, sum_ns, 9);
-	put_again(t, "_count");
-	put_number(t, count, 0);
+	put_number(t, begin_again(t, TEXT("_sum")), sum_ns, 9);
+	put_number(t, begin_again(t, TEXT("_count")), count, 0);
 	put_created(t, since_ms);
 }
 
 static void put_calibration(struct text *t, const struct zn_sample *s)
 {
-	const struct {
-		const char *quantile;
-		uint64_t ns;
-	} lines[] = {{"0.1", s->bias->p10_ns}, {"0.5", s->bias->p50_ns}, {"0.9", s->bias->p90_ns},
-		{"0.99", s->bias->p99_ns}};
-
-	put_series(t, s, "");
-	for (size_t i = 0; i < ZN_LEN(lines); i++) {
-		if (i)
-			put_again(t, "");
-		put_quantile(t, lines[i].quantile, lines[i].ns);
-	}
+	put_quantile(t, begin_series(t, s, TEXT("")), TEXT("0.1"), s->bias->p10_ns);
+	put_quantile(t, begin_again(t, TEXT("")), TEXT("0.5"), s->bias->p50_ns);
+	put_quantile(t, begin_again(t, TEXT("")), TEXT("0.9"), s->bias->p90_ns);
+	put_quantile(t, begin_again(t, TEXT("")), TEXT("0.99"), s->bias->p99_ns);
 	put_sum_and_count(t, s->bias->sum_ns, s->bias->samples, s->since_ms);
 }
 
-/* A brief one is its 99th percentile. */
-static void put_summary(struct text *t, const struct duration *d)
+/* to: where its first line begins, up to its labels. A brief one is its 99th percentile. */
+static void put_summary(struct text *t, char *to, const struct duration *d)
 {
 	if (!t->brief) {
-		put_quantile(t, "0.5", d->spread.p50_ns);
-		put_again(t, "");
+		put_quantile(t, to, TEXT("0.5"), d->spread.p50_ns);
+		to = begin_again(t, TEXT(""));
 	}
-	put_quantile(t, "0.99", d->spread.p99_ns);
+	put_quantile(t, to, TEXT("0.99"), d->spread.p99_ns);
 	if (!t->brief)
-		put_sum_and_count(t, d->spread.sum_ns, d->spread.le[ZN_LE_COUNT - 1], d->since_ms);
+		put_sum_and_count(t, d->spread.sum_ns, d->spread.count, d->since_ms);
+}
+
+/* Their source is gone when the twin is written. */
+static void keep_exemplars(struct text *t, const struct zn_sample *s, struct duration *d)
+{
+	d->exemplar = t->exemplars;
+	d->exemplars = 0;
+	if (!t->openmetrics)
+		return;
+	while (d->exemplars < s->exemplars && t->exemplars < ZN_LEN(exemplars))
+		exemplars[t->exemplars++] = s->exemplar[d->exemplars++];
 }
 
 /* Writes a summary, and keeps it for its twin, a histogram whose buckets can be added up across nodes. */
@@ -273,10 +354,10 @@ static void put_durations(struct text *t, const struct zn_sample *s)
 	if (t->durations == ZN_LEN(durations))
 		return;
 	t->durations++;
-	zn_hist_spread(s->hist, &d->spread);
-	put_series(t, s, "");
+	zn_hist_spread(s->hist, t->fine, &d->spread);
 	d->since_ms = s->since_ms;
-	put_summary(t, d);
+	keep_exemplars(t, s, d);
+	put_summary(t, begin_series(t, s, TEXT("")), d);
 	d->labels = t->labels;
 	d->labels_len = t->labels_len;
 }
@@ -290,44 +371,93 @@ static void put_durations(struct text *t, const struct zn_sample *s)
 static const struct zn_str le_label[ZN_LE_COUNT] = {LE("1.024e-06"), LE("4.096e-06"), LE("1.6384e-05"),
 	LE("6.5536e-05"), LE("0.000262144"), LE("0.001048576"), LE("0.004194304"), LE("0.016777216"), LE("0.067108864"),
 	LE("0.268435456"), LE("1.073741824"), LE("4.294967296"), LE("17.179869184"), LE("68.719476736"), LE("+Inf")};
+static const struct zn_str le_fine_label[ZN_LE_FINE_COUNT] = {LE("0.001048576"), LE("0.002097152"), LE("0.004194304"),
+	LE("0.008388608"), LE("0.016777216"), LE("0.033554432"), LE("0.067108864"), LE("0.134217728"),
+	LE("0.268435456"), LE("0.536870912"), LE("1.073741824"), LE("2.147483648"), LE("4.294967296"),
+	LE("8.589934592"), LE("17.179869184"), LE("34.359738368"), LE("68.719476736"), LE("137.438953472"), LE("+Inf")};
 
-/* The lines of all buckets begin alike: what the first one begins with, which is there, is copied. */
-static void put_buckets(struct zn_out *o, struct zn_str begin, const uint64_t le[ZN_LE_COUNT])
+/* The labels of an exemplar have 128 characters at most, by OpenMetrics. */
+static void put_exemplar(struct zn_out *o, const struct zn_exemplar *e)
 {
-	for (uint32_t i = 0; i < ZN_LE_COUNT && !o->full; i++) {
-		if (i)
-			put_str(o, begin);
-		put_str(o, le_label[i]);
-		zn_out_u64(o, le[i]);
+	zn_out_text(o, " # {");
+	if (*e->waited) {
+		zn_out_text(o, "waited=\"");
+		zn_out_text(o, e->waited);
+		zn_out_text(o, "\",");
+	}
+	zn_out_text(o, "events=\"");
+	zn_out_u64(o, e->events);
+	zn_out_text(o, "\",work=\"");
+	zn_out_text(o, e->alone ? "alone\"} " : "shared\"} ");
+	zn_out_scaled(o, e->ns, 9);
+	zn_out_char(o, ' ');
+	zn_out_scaled(o, e->at_ms, 3);
+}
+
+/* A bucket of [from, to) that has something. */
+static void put_exemplar_of(struct text *t, const struct duration *d, uint64_t from_ns, uint64_t to_ns)
+{
+	for (uint32_t i = 0; i < d->exemplars; i++) {
+		const struct zn_exemplar *e = &exemplars[d->exemplar + i];
+
+		if (e->ns < from_ns || e->ns >= to_ns)
+			continue;
+		put_exemplar(t->out, e);
+		return;
+	}
+}
+
+/* The lines of all buckets begin alike, up to `le`; this one has no room: NULL. */
+static struct zn_str begin_buckets(struct text *t, char *begin, char *to)
+{
+	if (!to)
+		return (struct zn_str){0};
+	*to++ = t->labels_len ? ',' : '{';
+	return zn_str_between(begin, to);
+}
+
+/* begin: what is there of the first line, which is copied for the others. */
+static void put_buckets(struct text *t, struct zn_str begin, const struct duration *d)
+{
+	const struct zn_str *label = t->fine ? le_fine_label : le_label;
+	struct zn_out *o = t->out;
+	struct zn_str count = {0};
+
+	for (uint32_t i = 0; i < zn_le_count(t->fine); i++) {
+		char *to = begin_line(o, begin.len + LINE_REST);
+		const uint64_t *le = &d->spread.le[i];
+
+		if (!to || !begin.at)
+			return;
+		to = copy_few(i ? copy_text(to, begin) : to + begin.len, label[i]);
+		count = i && le[0] == le[-1] ? zn_str_between(to, copy_few(to, count))
+					     : zn_str_between(to, zn_text_u64(to, *le));
+		o->len = (size_t)(count.at + count.len - o->at);
+		if (d->exemplars && *le > (i ? le[-1] : 0))
+			put_exemplar_of(t, d, i ? zn_le_ns(i - 1, t->fine) : 0, zn_le_ns(i, t->fine));
 		zn_out_char(o, '\n');
 	}
 }
 
 static void put_histogram(struct text *t, const struct duration *d)
 {
-	struct zn_out *o = t->out;
-	size_t at = o->len;
+	char *begin = t->out->at + t->out->len;
 
 	t->labels = d->labels;
 	t->labels_len = d->labels_len;
-	put_again(t, "_bucket");
-	zn_out_char(o, t->labels_len ? ',' : '{');
-	put_buckets(o, (struct zn_str){o->at + at, o->len - at}, d->spread.le);
-	put_sum_and_count(t, d->spread.sum_ns, d->spread.le[ZN_LE_COUNT - 1], d->since_ms);
+	put_buckets(t, begin_buckets(t, begin, begin_again(t, TEXT("_bucket"))), d);
+	put_sum_and_count(t, d->spread.sum_ns, d->spread.count, d->since_ms);
 }
 
 /* The histogram without its summary. */
 static void put_histogram_alone(struct text *t, const struct zn_sample *s)
 {
-	struct zn_out *o = t->out;
-	size_t at = o->len;
-	struct zn_spread spread;
+	char *begin = t->out->at + t->out->len;
+	struct duration d = {.exemplars = 0};
 
-	zn_hist_spread(s->hist, &spread);
-	put_series(t, s, "_bucket");
-	zn_out_char(o, t->labels_len ? ',' : '{');
-	put_buckets(o, (struct zn_str){o->at + at, o->len - at}, spread.le);
-	put_sum_and_count(t, spread.sum_ns, spread.le[ZN_LE_COUNT - 1], s->since_ms);
+	zn_hist_spread(s->hist, t->fine, &d.spread);
+	put_buckets(t, begin_buckets(t, begin, begin_series(t, s, TEXT("_bucket"))), &d);
+	put_sum_and_count(t, d.spread.sum_ns, d.spread.count, s->since_ms);
 }
 
 static void put_sample(void *to, const struct zn_sample *s)
@@ -348,7 +478,7 @@ static void open_twin(struct text *t, const struct zn_metric *m)
 {
 	zn_metrics_twin(t->twin, m->name);
 	t->type = m->type;
-	t->name = t->base = str_of(t->twin);
+	t->name = t->base = zn_str_of(t->twin);
 	put_head(t, t->base, "histogram", m->help);
 }
 
@@ -359,6 +489,7 @@ static void put_metric(struct text *t, struct zn_walk *w, const struct zn_metric
 	bool twin = zn_metrics_twin_shown(m, collect);
 
 	t->twin_alone = twin && !zn_metrics_summary(m, collect);
+	t->fine = m->twin == ZN_TWIN_FINE;
 	if (t->twin_alone)
 		open_twin(t, m);
 	else
@@ -379,6 +510,22 @@ static int32_t room_for_files(void *to)
 	return t->out->cap > taken ? (int32_t)(t->out->cap - taken) : 0;
 }
 
+static bool has_library(void *to, const struct zn_lib *lib)
+{
+	struct text *t = to;
+	uint32_t i = t->libraries++;
+
+	t->library = t->out->len;
+	return zn_kept_put(t->out, i, lib);
+}
+
+static void had_library(void *to, const struct zn_lib *lib)
+{
+	const struct text *t = to;
+
+	zn_kept_note(t->out, t->library, t->libraries - 1, lib);
+}
+
 void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openmetrics, uint32_t collect)
 {
 	struct text t = {.out = o, .openmetrics = openmetrics};
@@ -389,6 +536,8 @@ void zn_metrics_text(struct zn_out *o, const struct zn_state *state, bool openme
 	zn_walk_init(&w, state, put_sample, &t);
 	t.brief = w.brief = zn_metrics_brief(collect);
 	w.room = room_for_files;
+	w.has_library = has_library;
+	w.had_library = had_library;
 	for (size_t i = 0; (m = zn_metrics_at(i)); i++)
 		if (zn_metrics_collected(m, collect))
 			put_metric(&t, &w, m, collect);

@@ -59,7 +59,9 @@ void zn_walk_signed(struct zn_walk *w, int32_t v)
 void zn_walk_durations(struct zn_walk *w, const struct zn_hist *h)
 {
 	w->sample.hist = h;
+	w->sample.fine = w->metric->twin == ZN_TWIN_FINE;
 	end_series(w);
+	w->sample.exemplars = 0;
 }
 
 void zn_walk_calibration(struct zn_walk *w, const struct zn_bias *b)
@@ -86,6 +88,8 @@ void zn_walk_init(
 	w->visit = visit;
 	w->to = to;
 	w->room = NULL;
+	w->has_library = NULL;
+	w->had_library = NULL;
 	w->digits = (struct zn_out){.at = w->bytes, .cap = sizeof(w->bytes)};
 	w->jobs_listed = w->jobs_summed = w->hashes_compared = w->brief = false;
 }
@@ -100,6 +104,9 @@ void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)
 	w->sample.negative = false;
 	w->sample.hist = NULL;
 	w->sample.bias = NULL;
+	w->sample.fine = false;
+	w->sample.exemplar = NULL;
+	w->sample.exemplars = 0;
 	w->sample.since_ms = w->state->start_wall_ms;
 	m->emit(w);
 }

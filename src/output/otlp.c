@@ -28,6 +28,23 @@ enum { ANY_STRING = 1, ANY_INT = 3 };
 
 #define END_BYTES 64 /* left free behind each point, for the lengths of the messages around it as they end */
 
+/* Requests of inference servers once more, by the names of OpenTelemetry's conventions for generative AI, which are in
+ * development. Tokens are not known, so that gen_ai.server.time_per_output_token is not there. */
+#define GEN_AI "gen_ai."
+static const enum zn_request_duration whole = ZN_REQUEST_WHOLE, first = ZN_REQUEST_FIRST;
+static const struct zn_metric gen_ai[] = {
+	{GEN_AI "server.request.duration", ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0, "pid", zn_metrics_request_gen_ai, &whole,
+		"From the first byte of a request that a server read to the last one of its answer that it sent; of those that ended with an error too."},
+	{GEN_AI "server.time_to_first_token", ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0, "pid", zn_metrics_request_gen_ai,
+		&first,
+		"From the last byte of a request that a server read to the first event of its answer, of streamed answers."},
+};
+
+static bool is_gen_ai(const char *name)
+{
+	return !strncmp(name, GEN_AI, strlen(GEN_AI));
+}
+
 /* One request while it is written. */
 struct request {
 	struct zn_out *out;
@@ -166,6 +183,8 @@ static const char *unit_of(const char *name)
 	static const char *const units[][2] = {{"seconds", "s"}, {"bytes", "By"}, {"ratio", "1"}};
 	const char *unit = zn_metrics_unit((struct zn_str){name, strlen(name)});
 
+	if (is_gen_ai(name)) /* durations, all of them */
+		return "s";
 	for (size_t i = 0; unit && i < ZN_LEN(units); i++)
 		if (!strcmp(units[i][0], unit))
 			return units[i][1];
@@ -180,7 +199,7 @@ static void open_metric(struct request *r, const struct zn_sample *s)
 	struct zn_out *o = r->out;
 	char twin[ZN_TWIN_BYTES];
 
-	if (s->hist) {
+	if (s->hist && !is_gen_ai(name)) {
 		zn_metrics_twin(twin, name);
 		name = twin;
 	}
@@ -247,6 +266,17 @@ static void put_scope(struct zn_out *o)
 	zn_protobuf_close(o, mark);
 }
 
+static const struct zn_metric *metric_at(size_t i)
+{
+	static size_t count;
+
+	while (zn_metrics_at(count))
+		count++;
+	if (i < count)
+		return zn_metrics_at(i);
+	return i - count < ZN_LEN(gen_ai) ? &gen_ai[i - count] : NULL;
+}
+
 /* From the series *at on, until they end or one does not fit. *at: the metric's number, and the series' within it. */
 static void put_metrics(struct request *r, const struct zn_state *state, uint32_t *at)
 {
@@ -257,7 +287,7 @@ static void put_metrics(struct request *r, const struct zn_state *state, uint32_
 	zn_walk_init(&w, state, put_series, r);
 	w.brief = zn_metrics_brief(collect);
 	r->skip = *at & ((1u << OTLP_SERIES_BITS) - 1);
-	for (; !r->stop && (m = zn_metrics_at(row)); row += !r->stop) {
+	for (; !r->stop && (m = metric_at(row)); row += !r->stop) {
 		r->seen = 0;
 		r->open = false;
 		if (zn_metrics_collected(m, collect))

@@ -61,6 +61,8 @@ static void each_job(struct zn_walk *w, uint32_t from, uint32_t to, const char *
 		for (uint32_t i = from; i < to && jobs->job[slot].state != ZN_JOB_FREE; i++) {
 			if (!(of = zn_fabric_of(w->state->fabric, &jobs->job[slot])))
 				break;
+			if (!(of->known >> i & 1))
+				continue;
 			zn_walk_series(w);
 			zn_walk_label(w, "job_id", jobs->job[slot].id);
 			if (label)
@@ -121,6 +123,7 @@ void zn_ports_json_job(struct zn_json *j, const struct zn_state *state, const st
 		return;
 	zn_json_key_open(j, "fabric", '{');
 	for (uint32_t i = 0; i < ZN_FABRIC_SUMS; i++)
-		zn_json_key_u64(j, sums[i], of->sum[i]);
+		if (of->known >> i & 1)
+			zn_json_key_u64(j, sums[i], of->sum[i]);
 	zn_json_close(j, '}');
 }

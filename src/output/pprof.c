@@ -116,7 +116,7 @@ static void put_sample(struct zn_out *o, const struct zn_state *state, const str
 {
 	size_t mark = zn_protobuf_open(o, PROFILE_SAMPLE), part = zn_protobuf_open(o, SAMPLE_LOCATIONS);
 
-	for (uint32_t n = s->node; n != ZN_STACKS_NO_NODE; n = zn_stacks_node_at(state->stacks, n)->parent)
+	for (uint32_t n = s->example; n != ZN_STACKS_NO_NODE; n = zn_stacks_node_at(state->stacks, n)->parent)
 		zn_protobuf_put(o, n + 1);
 	zn_protobuf_close(o, part);
 	part = zn_protobuf_open(o, SAMPLE_VALUES);
@@ -214,7 +214,7 @@ static void put_profile(struct zn_out *o, const struct zn_state *state, const st
 	memset(&used, 0, sizeof(used));
 	for (uint32_t i = 0; next_shown(state, q, &i, &s);) {
 		used.root[s.root] = true;
-		mark_stack(state, s.node);
+		mark_stack(state, s.example);
 	}
 	number_texts();
 	for (uint32_t leaf = 0; leaf < ZN_LEAF_COUNT; leaf++) {
@@ -266,13 +266,11 @@ static void put_frame(struct zn_out *o, const struct zn_state *state, const stru
 	zn_out_char(o, ')');
 }
 
-#define DEPTH_MAX (ZN_STACK_FRAMES + 2)
-
 static void put_folded(struct zn_out *o, const struct zn_state *state, const struct zn_stacks_shown *s)
 {
-	uint32_t path[DEPTH_MAX], depth = 0;
+	uint32_t path[ZN_STACKS_DEPTH], depth = 0;
 
-	for (uint32_t n = s->node; n != ZN_STACKS_NO_NODE && depth < DEPTH_MAX;
+	for (uint32_t n = s->example; n != ZN_STACKS_NO_NODE && depth < ZN_STACKS_DEPTH;
 		n = zn_stacks_node_at(state->stacks, n)->parent)
 		path[depth++] = n;
 	while (depth--) {

@@ -65,7 +65,8 @@ static const struct counter_key call_keys[] = {{"count", ZN_C_SYSCALLS, 0}, {"mm
 	{"munmap_calls", ZN_C_MUNMAP_CALLS, 0}, {"mmap_bytes", ZN_C_MMAP_BYTES, 0},
 	{"munmap_bytes", ZN_C_MUNMAP_BYTES, 0}};
 static const struct counter_key sched_keys[] = {{"voluntary", ZN_C_SWITCH_VOLUNTARY, 0},
-	{"involuntary", ZN_C_SWITCH_INVOLUNTARY, 0}, {"migrations", ZN_C_MIGRATE_CPU, 0},
+	{"involuntary", ZN_C_SWITCH_INVOLUNTARY, 0}, {"minor_faults", ZN_C_FAULTS_MINOR, 0},
+	{"major_faults", ZN_C_FAULTS_MAJOR, 0}, {"migrations", ZN_C_MIGRATE_CPU, 0},
 	{"numa_migrations", ZN_C_MIGRATE_NUMA, 0}, {"offcpu_io_s", ZN_C_OFFCPU_IO, S},
 	{"offcpu_futex_s", ZN_C_OFFCPU_FUTEX, S}, {"offcpu_poll_s", ZN_C_OFFCPU_POLL, S},
 	{"offcpu_sleep_s", ZN_C_OFFCPU_SLEEP, S}, {"offcpu_other_s", ZN_C_OFFCPU_OTHER, S}};

@@ -94,6 +94,7 @@ static void put_times(struct zn_json *j, const struct zn_report *r)
 	zn_json_key_u64(j, "processes_running", job->processes);
 	zn_json_key_known(j, "memory_peak_bytes", zn_job_shared_of(r->state->jobs, job)->mem_peak_bytes);
 	zn_use_json(j, r->state, job);
+	zn_failed_json_job(j, r->state, job);
 }
 
 static uint64_t total_bytes(const struct zn_gpus *g, const char *id)

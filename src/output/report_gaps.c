@@ -169,6 +169,11 @@ static const char *spared_files(const struct zn_report *r)
 	return spared_part(r, ZN_SPARE_FILES);
 }
 
+static const char *spared_launches(const struct zn_report *r)
+{
+	return spared_part(r, ZN_SPARE_LAUNCHES);
+}
+
 static const char *alerts_lost(const struct zn_report *r)
 {
 	return r->job->alerts_lost ? "more than are kept" : NULL;
@@ -197,6 +202,7 @@ static const struct {
 	{"some of these lines", spared_stacks},
 	{"some of where the launching threads' time went", spared_switches},
 	{"some I/O", spared_files},
+	{"how long some launches took, and whether they failed", spared_launches},
 };
 
 bool zn_gaps_item(const void *report, struct zn_json *j, uint32_t i)

@@ -437,6 +437,23 @@ static void put_kills(struct zn_out *o, struct zn_str r)
 	}
 }
 
+static void put_failed(struct zn_out *o, struct zn_str r)
+{
+	struct zn_str cuda = zn_path_find(r, "cuda_errors"), rdma = zn_path_find(r, "rdma_errors");
+	char says[ZN_FAILED_SAYS], call[32], error[32], a[ZN_UNITS_CELL];
+
+	if (cuda.len || rdma.len)
+		put_heading(o, "Calls that failed");
+	if (cuda.len) {
+		put_line(o, "  CUDA or HIP: %s", zn_sheet_count(a, cuda, "count"));
+		put_sentence(o, zn_path_text(cuda, "says", says, sizeof(says)));
+	}
+	if (rdma.len)
+		put_line(o, "  RDMA: %s, the last one %s: %s", zn_sheet_count(a, rdma, "count"),
+			zn_path_text(rdma, "call", call, sizeof(call)),
+			zn_path_text(rdma, "errno", error, sizeof(error)));
+}
+
 static void put_alerts(struct zn_out *o, struct zn_str r)
 {
 	struct zn_str list = zn_path_find(r, "alerts"), key, alert;
@@ -481,8 +498,8 @@ static void put_gaps(struct zn_out *o, struct zn_str r)
 void zn_report_page(struct zn_out *o, struct zn_str json)
 {
 	static void (*const parts[])(struct zn_out * o, struct zn_str r) = {put_who, put_efficiency, lost_to, put_when,
-		put_gpus, put_cuda, put_nccl, put_files, put_lines, put_steps, put_kills, put_labels, put_alerts,
-		put_losses, put_gaps};
+		put_gpus, put_cuda, put_nccl, put_files, put_lines, put_steps, put_kills, put_failed, put_labels,
+		put_alerts, put_losses, put_gaps};
 
 	if (zn_json_check(json))
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* requests_json.c: servers and their requests, as JSON. */
 #include "zernel.h"
+#include <math.h>
 #include <string.h>
 
 #define MS 6 /* decimals from nanoseconds to milliseconds */
@@ -134,6 +135,59 @@ static void put_step(struct zn_json *j, const struct zn_latency *l, uint32_t i, 
 	zn_json_close(j, '}');
 }
 
+/* Of the last 15 minutes, for a terminal: each column is of 15 s, its height in eighths of the highest; a blank:
+ * nothing of it happened. */
+#define LINE_COLUMNS 60
+#define LINE_STEPS   (ZN_HISTORY_POINTS / LINE_COLUMNS)
+
+static float find_highest(
+	const struct zn_latency *l, uint32_t i, enum zn_request_duration d, uint32_t from, uint32_t to)
+{
+	float most = 0;
+
+	for (; from < to; from++) {
+		float v = zn_latency_point(l, i, from)->p99_ms[d];
+
+		most = v > most ? v : most;
+	}
+	return most;
+}
+
+static void put_line_of(struct zn_json *j, const struct zn_latency *l, uint32_t i, uint32_t points, const char *key,
+	enum zn_request_duration d)
+{
+	float most = find_highest(l, i, d, 0, points);
+	char levels[LINE_COLUMNS];
+	size_t len = 0;
+
+	for (uint32_t column = (points + LINE_STEPS - 1) / LINE_STEPS; column; column--) {
+		uint32_t from = (column - 1) * LINE_STEPS, to = from + LINE_STEPS < points ? from + LINE_STEPS : points;
+		float v = find_highest(l, i, d, from, to);
+
+		levels[len++] = (char)(v > 0 ? '0' + (int)(8 * v / most + 0.5f) : ' ');
+	}
+	zn_json_key_open(j, key, '{');
+	zn_json_key_scaled(j, "highest_ms", (uint64_t)((double)most * 1e3 + 0.5), 3);
+	zn_json_key(j, "levels");
+	zn_json_bytes(j, levels, len);
+	zn_json_close(j, '}');
+}
+
+static void put_lines(struct zn_json *j, const struct zn_latency *l, uint32_t i, uint32_t id)
+{
+	uint32_t points = zn_latency_points(l, i, id);
+
+	if (!points) {
+		zn_json_key_null(j, "p99_lines");
+		return;
+	}
+	zn_json_key_open(j, "p99_lines", '{');
+	put_line_of(j, l, i, points, "first_event", ZN_REQUEST_FIRST);
+	put_line_of(j, l, i, points, "event_gap", ZN_REQUEST_GAP);
+	put_line_of(j, l, i, points, "duration", ZN_REQUEST_WHOLE);
+	zn_json_close(j, '}');
+}
+
 bool zn_server_history(struct zn_json *j, const struct zn_state *state, uint32_t i)
 {
 	const struct zn_server *s = zn_server_at(state->agg->arena, i);
@@ -186,6 +240,7 @@ static void put_share(struct zn_json *j, const struct zn_agg *agg, const struct 
 static void put_slow(struct zn_json *j, const struct zn_state *state, const struct zn_slow_request *r)
 {
 	uint64_t now_ns = state->tick_ns;
+	char waited[ZN_SLOW_TEXT];
 
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "route", zn_request_route(r->route));
@@ -198,6 +253,8 @@ static void put_slow(struct zn_json *j, const struct zn_state *state, const stru
 	zn_json_key_u64(j, "events", r->events);
 	zn_json_key_scaled(j, "unread_ms", r->unread_ns, MS);
 	zn_json_key_u64(j, "held", r->held);
+	zn_slow_waited(state->agg, r, waited);
+	zn_json_key_text(j, "waited", waited);
 	zn_json_key_scaled(j, "ago_s", now_ns > r->end_ns ? now_ns - r->end_ns : 0, S);
 	zn_json_key(j, "exact");
 	zn_json_bool(j, r->exact);
@@ -272,6 +329,66 @@ static void put_serving(struct zn_json *j, const struct zn_state *state, const s
 	zn_json_close(j, '}');
 }
 
+/* ---- What its requests wait for. ---- */
+
+static void put_known(struct zn_json *j, const char *key, double v)
+{
+	if (isnan(v))
+		zn_json_key_null(j, key);
+	else
+		zn_json_key_scaled(j, key, (uint64_t)(fmin(fmax(v, 0), 1e12) * 1000 + 0.5), 3);
+}
+
+/* Absent: it is not known now. */
+static void put_now(struct zn_json *j, const char *key, const struct zn_slow_figure *f)
+{
+	if (isnan(f->now))
+		return;
+	zn_json_key_open(j, key, '{');
+	put_known(j, "now", f->now);
+	put_known(j, "usual", f->usual);
+	zn_json_close(j, '}');
+}
+
+static void put_slow_signal(
+	struct zn_json *j, const struct zn_server *s, const struct zn_slow_server *slow, uint32_t signal)
+{
+	static const char *const keys[ZN_LATENCY_SIGNALS] = {"first_event", "event_gap"};
+	const struct zn_slow *w = &slow->of[signal];
+	struct zn_finding f;
+
+	zn_json_key_open(j, keys[signal], '{');
+	zn_json_key(j, "unusual");
+	zn_json_bool(j, w->unusual);
+	zn_json_key_text(j, "says", zn_slow_says(slow, signal, s->tgid, &f) ? f.says : "");
+	put_now(j, "p99_ms", &w->p99_ms);
+	zn_json_key_open(j, "parts_ms", '{');
+	for (enum zn_slow_part part = 0; part < ZN_SLOW_PARTS; part++)
+		put_now(j, zn_slowness_part(part), &w->part_ms[part]);
+	zn_json_close(j, '}');
+	put_now(j, "held", &w->held);
+	zn_json_close(j, '}');
+}
+
+static void put_waits(struct zn_json *j, const struct zn_state *state, const struct zn_server *s, uint32_t i)
+{
+	const struct zn_slow_server *slow = zn_slowness_of(state->slowness, i, s->id);
+
+	if (!slow) {
+		zn_json_key_null(j, "waits");
+		return;
+	}
+	zn_json_key_open(j, "waits", '{');
+	for (uint32_t signal = 0; signal < ZN_LATENCY_SIGNALS; signal++)
+		put_slow_signal(j, s, slow, signal);
+	put_now(j, "front_busy", &slow->busy);
+	put_now(j, "in_flight", &slow->in_flight);
+	put_now(j, "retransmits_per_s", &slow->resent);
+	put_now(j, "engine_driver", &slow->driver);
+	put_now(j, "driver_contended", &slow->contended);
+	zn_json_close(j, '}');
+}
+
 /* ---- A server. ---- */
 
 bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char *job, uint32_t i)
@@ -303,10 +420,12 @@ bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char 
 	put_durations(j, a, "unread", s->hist[ZN_SERVER_UNREAD]);
 	put_durations(j, a, "rtt", s->hist[ZN_SERVER_RTT]);
 	put_step(j, state->latency, i, s->id);
+	put_lines(j, state->latency, i, s->id);
 	zn_json_key_open(j, "routes", '[');
 	for (enum zn_request_route r = 0; r < ZN_ROUTE_COUNT; r++)
 		put_route(j, state, s, r);
 	zn_json_close(j, ']');
+	put_waits(j, state, s, i);
 	put_slowest(j, state, s);
 	put_serving(j, state, s);
 	zn_json_close(j, '}');

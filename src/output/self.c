@@ -81,7 +81,8 @@ static size_t shares_usage(const struct zn_shared *s, struct zn_usage *to)
 		const char *table;
 		enum zn_quota_table of;
 	} shown[] = {{"threads", ZN_QUOTA_THREAD}, {"sched_threads", ZN_QUOTA_SCHED}, {"workers", ZN_QUOTA_WORKER},
-		{"job_processes", ZN_QUOTA_TASK}, {"job_cgroups", ZN_QUOTA_CGROUP}};
+		{"job_processes", ZN_QUOTA_TASK}, {"job_cgroups", ZN_QUOTA_CGROUP},
+		{"request_connections", ZN_QUOTA_REQUEST}};
 	size_t n = 0;
 
 	for (size_t i = 0; i < ZN_LEN(shown); i++) {
@@ -192,6 +193,8 @@ void zn_state_tick(struct zn_state *state)
 
 void zn_state_refresh(const struct zn_state *state)
 {
+	if (state->loading) /* another thread has the tables, and nothing is in them */
+		return;
 	zn_agg_refresh(state->agg);
 	if (state->io_sums)
 		zn_io_sums_refresh(state->io_sums);

@@ -345,6 +345,8 @@ static void put_process(struct zn_json *j, const struct zn_state *state, uint32_
 	zn_baselines_json(j, state, row, p->id);
 	proc_startup(j, state, row, p);
 	proc_sampled(j, state, row, p);
+	zn_failed_json(j, state, row, p);
+	zn_stalls_blocked_json(j, state, row, p);
 	zn_json_close(j, '}');
 }
 
@@ -473,7 +475,9 @@ static void family_state(struct zn_json *j, const struct zn_state *state, const 
 	const char *status = "attached", *why = "";
 	enum zn_family f = libs->family;
 
-	if (!p) {
+	if (state->loading) {
+		status = "loading";
+	} else if (!p) {
 		status = "simulated";
 	} else if (!p->available[f]) {
 		status = state->options->families >> f & 1 ? "unavailable" : "off";
@@ -496,7 +500,9 @@ static void kernel_state(struct zn_json *j, const struct zn_state *state, enum z
 	const struct zn_kernel *k = state->probe ? &state->probe->kernel : NULL;
 	const char *status = "attached", *why = k ? k->why[f] : "";
 
-	if (!k)
+	if (state->loading)
+		status = "loading";
+	else if (!k)
 		status = "simulated";
 	else if (k->method[f] == ZN_METHOD_NONE)
 		status = state->options->families >> f & 1 ? "unavailable" : "off";
@@ -531,6 +537,8 @@ static bool probe_item(const void *scope, struct zn_json *j, uint32_t i)
 		zn_libraries_visit(zn_find_libraries(state->find), family_lib, &libs);
 	zn_json_close(j, ']');
 	family_state(j, state, &libs);
+	if (state->probe && state->probe->available[i])
+		zn_json_key_text(j, "tier", zn_method_label(zn_probe_method(state->probe)));
 	zn_json_close(j, '}');
 	return true;
 }
@@ -661,13 +669,13 @@ static bool outbound_item(const void *owner, struct zn_json *j, uint32_t i)
 	return true;
 }
 
-/* Unhealthy: live, but no family that was asked for can be had; or the ticks have stopped, or the
- * finder waits for a file system that does not answer. */
+/* Unhealthy: live, but no family that was asked for can be had, or they are being loaded; or the ticks have stopped, or
+ * the finder waits for a file system that does not answer. */
 int zn_health_json(struct zn_out *o, const struct zn_state *state)
 {
 	uint64_t late_ns = zn_now_ns() - (state->tick_ns ? state->tick_ns : state->start_ns);
-	bool late = late_ns > 5 * ZN_NS_PER_S + state->options->push_interval_ms * ZN_NS_PER_MS;
-	bool any = !state->probe || state->options->families == 0;
+	bool late = !state->loading && late_ns > 5 * ZN_NS_PER_S + state->options->push_interval_ms * ZN_NS_PER_MS;
+	bool any = (!state->probe && !state->loading) || state->options->families == 0;
 	uint64_t round_ns = state->find ? zn_find_round_ns(state->find) : 0; /* 0: it has not begun */
 	char why[ZN_TEXT_MAX];
 	bool hangs = zn_state_hang(state, why) > 0;
@@ -681,11 +689,12 @@ int zn_health_json(struct zn_out *o, const struct zn_state *state)
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
 	zn_json_key_text(&j, "status",
-		late            ? "stalled"
-			: hangs ? "a change of probes hangs"
-			: stuck ? "library finder stalled"
-			: any   ? "ok"
-				: "no probes");
+		late                     ? "stalled"
+			: hangs          ? "a change of probes hangs"
+			: stuck          ? "library finder stalled"
+			: state->loading ? "loading"
+			: any            ? "ok"
+					 : "no probes");
 	if (hangs)
 		zn_json_key_text(&j, "why", why);
 	zn_json_key_text(&j, "node", state->node);
@@ -696,5 +705,5 @@ int zn_health_json(struct zn_out *o, const struct zn_state *state)
 	whole = zn_json_list(&j, "outbound", '[', outbound_item, &s);
 	whole &= zn_json_list(&j, "probes", '[', probe_item, &s);
 	zn_json_end(&j, whole);
-	return any && !late && !hangs && !stuck ? 200 : 503;
+	return any && !late && !hangs && !stuck && !state->loading ? 200 : 503;
 }

@@ -8,9 +8,8 @@
 
 #include <string.h>
 
-#define SCHEMA    "https://www.speedscope.app/file-format-schema.json"
-#define PLACES    (2 * ZN_STACKS_NODES) /* a power of two */
-#define DEPTH_MAX (ZN_STACK_FRAMES + 2)
+#define SCHEMA "https://www.speedscope.app/file-format-schema.json"
+#define PLACES (2 * ZN_STACKS_NODES) /* a power of two */
 
 /* Numbers of frames in the file at hand. One at a time: the loop renders. */
 static struct {
@@ -85,7 +84,7 @@ static void put_frames(struct zn_json *j, const struct zn_state *state, const st
 
 	memset(&used, 0, sizeof(used));
 	for (uint32_t i = 0; next_shown(state, q, ZN_LEAF_COUNT, &i, &s);)
-		for (uint32_t n = s.node; n != ZN_STACKS_NO_NODE && !used.frame_and_1[n];
+		for (uint32_t n = s.example; n != ZN_STACKS_NO_NODE && !used.frame_and_1[n];
 			n = zn_stacks_node_at(state->stacks, n)->parent)
 			number_frame(j, state, n);
 }
@@ -93,9 +92,9 @@ static void put_frames(struct zn_json *j, const struct zn_state *state, const st
 /* Outermost first. */
 static void put_stack(struct zn_json *j, const struct zn_state *state, uint32_t node)
 {
-	uint32_t path[DEPTH_MAX], depth = 0;
+	uint32_t path[ZN_STACKS_DEPTH], depth = 0;
 
-	for (uint32_t n = node; n != ZN_STACKS_NO_NODE && depth < DEPTH_MAX;
+	for (uint32_t n = node; n != ZN_STACKS_NO_NODE && depth < ZN_STACKS_DEPTH;
 		n = zn_stacks_node_at(state->stacks, n)->parent)
 		path[depth++] = n;
 	zn_json_open(j, '[');
@@ -121,7 +120,7 @@ static void put_profile(struct zn_json *j, const struct zn_state *state, const s
 	zn_json_key_u64(j, "endValue", all);
 	zn_json_key_open(j, "samples", '[');
 	for (uint32_t i = 0; next_shown(state, q, leaf, &i, &s);)
-		put_stack(j, state, s.node);
+		put_stack(j, state, s.example);
 	zn_json_close(j, ']');
 	zn_json_key_open(j, "weights", '[');
 	for (uint32_t i = 0; next_shown(state, q, leaf, &i, &s);)

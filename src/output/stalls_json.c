@@ -3,6 +3,7 @@
  * stalls_json.c: why a GPU is idle, as JSON of a process.
  */
 #include "zernel.h"
+#include <string.h>
 
 #define NS 9 /* decimals from nanoseconds to seconds, and to milliseconds */
 #define MS 6
@@ -63,6 +64,22 @@ void zn_stalls_json(struct zn_json *j, const struct zn_state *state, uint32_t ro
 	zn_json_close(j, '}');
 	zn_json_key_text(j, "says", says);
 	put_waits(j, &f);
+	zn_json_close(j, '}');
+}
+
+void zn_stalls_blocked_json(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
+{
+	struct zn_blocked_thread t;
+
+	if (!state->blocked || !zn_blocked_oldest(state->blocked, row, p, &t))
+		return;
+	zn_json_key_open(j, "blocked", '{');
+	zn_json_key_u64(j, "tid", t.tid);
+	zn_json_key_scaled(j, "seconds", state->blocked->tick_ns - t.since_ns, NS);
+	if (t.place[0] && strcmp(t.place, "0"))
+		zn_json_key_text(j, "in", t.place);
+	else
+		zn_json_key_null(j, "in");
 	zn_json_close(j, '}');
 }
 

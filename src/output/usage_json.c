@@ -3,6 +3,8 @@
  * usage_json.c: CPU time and memory of a job as JSON, and who was killed for want of it, of an entry of the list of
  * jobs and of its report. What is not known is null.
  */
+#include <string.h>
+
 #include "zernel.h"
 
 #define NS 9 /* decimals from nanoseconds to seconds */
@@ -121,6 +123,25 @@ static void put_kills(struct zn_json *j, const struct zn_state *state, const str
 	zn_json_key_open(j, "oom_killed", '[');
 	for (uint32_t i = 0; (k = zn_oom_kill(state->ooms, (struct zn_job_ref){job->slot, job->serial}, i)); i++)
 		put_kill(j, k);
+	zn_json_close(j, ']');
+}
+
+void zn_use_json_steps(struct zn_json *j, const struct zn_state *state, const struct zn_job *job)
+{
+	struct zn_step step[ZN_STEPS_SHOWN];
+	uint32_t count = state->uses ? zn_use_steps(state->uses, job, step) : 0;
+
+	zn_json_key_open(j, "steps", '[');
+	for (uint32_t i = 0; i < count; i++) {
+		zn_json_open(j, '{');
+		zn_json_key(j, "name");
+		zn_json_bytes(j, step[i].name, strnlen(step[i].name, sizeof(step[i].name)));
+		zn_json_key(j, "running");
+		zn_json_bool(j, !step[i].end_ns && !job->end_ns);
+		key_scaled(j, "cpu_seconds", step[i].cpu_ns ? step[i].cpu_ns : ZN_NOT_KNOWN, NS);
+		zn_json_key_known(j, "memory_peak_bytes", step[i].mem_peak_bytes);
+		zn_json_close(j, '}');
+	}
 	zn_json_close(j, ']');
 }
 

@@ -99,7 +99,7 @@ static void put_ras(struct zn_json *j, const struct zn_suspicion *s, bool whole)
  * what loses time, and the rest. */
 struct answer {
 	struct zn_why why[ZN_CAUSE_COUNT];
-	struct zn_finding finding[ZN_FINDINGS_MAX];
+	struct zn_finding finding[ZN_FINDINGS_MAX + ZN_LATENCY_SIGNALS];
 	size_t causes, findings, hangs, criticals;
 };
 
@@ -124,28 +124,51 @@ static bool said_by_cause(const struct answer *a, const char *rule)
 	return false;
 }
 
-static void drop_said(struct answer *a)
+/* Of a server whose requests are unusually slow what they wait for is said, which is more. */
+static bool said_of_server(const struct zn_finding *f, const struct zn_finding *slow, size_t count)
+{
+	if (!strcmp(f->rule, "requests_unusual"))
+		return count > 0;
+	for (size_t i = 0; i < count && !strcmp(f->rule, "requests_unread"); i++)
+		if (!strcmp(slow[i].metric, "zernel_request_unread_seconds"))
+			return true;
+	return false;
+}
+
+static void drop_said(struct answer *a, const struct zn_finding *slow, size_t count)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < a->findings; i++)
-		if (!said_by_cause(a, a->finding[i].rule))
+		if (!said_by_cause(a, a->finding[i].rule) && !said_of_server(&a->finding[i], slow, count))
 			a->finding[kept++] = a->finding[i];
 	a->findings = kept;
+}
+
+/* Behind what is critical. */
+static void insert_slow(struct answer *a, const struct zn_finding *slow, size_t count)
+{
+	memmove(a->finding + a->criticals + count, a->finding + a->criticals,
+		(a->findings - a->criticals) * sizeof(a->finding[0]));
+	memcpy(a->finding + a->criticals, slow, count * sizeof(a->finding[0]));
+	a->findings += count;
 }
 
 static void find_answer(struct answer *a, const struct zn_state *state, uint32_t index, const struct zn_cause_group *g,
 	const struct zn_cause_step *window)
 {
 	struct zn_finding_of of = {state->agg, {index, g->serial}, zn_why_job_id(state, index, g), state->ooms};
+	struct zn_finding slow[ZN_LATENCY_SIGNALS];
+	size_t slows = zn_slow_findings(state->slowness, state->agg->arena, tag_of(index, g), slow);
 
 	a->causes = zn_why_list(g, window, state->causes->tick_ns, a->why);
 	a->findings = state->alerts ? zn_findings(state->alerts, &of, a->finding) : 0;
-	drop_said(a);
+	drop_said(a, slow, slows);
 	a->hangs = a->causes && a->why[0].still;
 	a->criticals = 0;
 	while (a->criticals < a->findings && a->finding[a->criticals].critical)
 		a->criticals++;
+	insert_slow(a, slow, slows);
 }
 
 #define SAYS_MAX (ZN_WHY_MAX + ZN_SUSPICION_TEXT + 32)

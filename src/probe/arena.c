@@ -30,6 +30,11 @@ static int map_skew(struct zn_arena *a, uint32_t slot)
 	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_SKEWS, a->skews, a->skew_mapped, slot);
 }
 
+static int map_failed(struct zn_arena *a, uint32_t row)
+{
+	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_FAILED, a->failed, a->failed_mapped, row);
+}
+
 static int map_coarse(struct zn_arena *a, uint32_t index)
 {
 	return zn_bpf_map_row((struct zn_probe *)a, ZN_MAP_COARSE, a->coarse, a->coarse_mapped, index);
@@ -115,7 +120,10 @@ static void row_give(struct zn_probe *p, uint32_t row)
 	struct zn_arena *a = &p->arena;
 	struct zn_proc *proc = &a->procs[row];
 	struct zn_thread_states *states = zn_bpf_map_thread_states(p, row);
+	struct zn_failed *failed = zn_failed_of(a, row, proc);
 
+	if (failed)
+		memset(failed, 0, sizeof(*failed));
 	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
 		zn_bpf_quota_hist_free(a, proc->hist[d]);
 	if (states)
@@ -289,6 +297,7 @@ static const struct zn_arena_ops arena_ops = {
 	.map_hist = map_hist,
 	.map_job = map_job,
 	.map_skew = map_skew,
+	.map_failed = map_failed,
 	.release = release_row,
 	.reuse = reuse_rows,
 	.sweep = sweep_maps,
@@ -309,6 +318,8 @@ static const struct zn_arena_ops arena_ops = {
 	.stalls = read_stalls,
 	.worker_add = worker_add,
 	.ioctls = read_ioctls,
+	.sleepers = zn_sleepers_read,
+	.still = zn_sleepers_still,
 	.server_add = zn_bpf_request_add,
 	.server_gone = zn_bpf_request_gone,
 	.server_free = zn_bpf_request_free,
@@ -338,7 +349,7 @@ int zn_bpf_arena_open(struct zn_probe *p)
 	if (!(a->procs = zn_bpf_map_reserve(ZN_MAP_PROCS)) || !(a->hists = zn_bpf_map_reserve(ZN_MAP_HISTS)) ||
 		!(a->jobs = zn_bpf_map_reserve(ZN_MAP_JOBS)) || !(a->skews = zn_bpf_map_reserve(ZN_MAP_SKEWS)) ||
 		!(p->thread_states = zn_bpf_map_reserve(ZN_MAP_THREAD_STATES)) ||
-		!(a->coarse = zn_bpf_map_reserve(ZN_MAP_COARSE)))
+		!(a->failed = zn_bpf_map_reserve(ZN_MAP_FAILED)) || !(a->coarse = zn_bpf_map_reserve(ZN_MAP_COARSE)))
 		return -errno;
 	a->shared->daemon_tgid = getpid();
 	a->shared->page_bytes = sysconf(_SC_PAGESIZE);
@@ -362,6 +373,7 @@ void zn_bpf_arena_close(struct zn_probe *p)
 	zn_bpf_map_unreserve(ZN_MAP_PROCS, a->procs);
 	zn_bpf_map_unreserve(ZN_MAP_HISTS, a->hists);
 	zn_bpf_map_unreserve(ZN_MAP_COARSE, a->coarse);
+	zn_bpf_map_unreserve(ZN_MAP_FAILED, a->failed);
 	zn_bpf_map_unreserve(ZN_MAP_JOBS, a->jobs);
 	zn_bpf_map_unreserve(ZN_MAP_SKEWS, a->skews);
 	zn_bpf_map_unreserve(ZN_MAP_THREAD_STATES, p->thread_states);

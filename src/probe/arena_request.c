@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Servers and their requests in the BPF maps: which processes are watched, and what of them is given back. A connection
- * over a Unix socket has no end that the kernel tells of, so those that stand still are looked after here.
+ * over a Unix socket has no end that the kernel tells of, and one over TCP has none if its client has gone without a
+ * word and its server sends nothing, so those that stand still are looked after here.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -13,7 +14,9 @@
 #define LOOK_NS (10 * ZN_NS_PER_S)
 #define SETTLED_NS                                                                                                     \
 	(60 * ZN_NS_PER_S) /* an answer without a length, over a Unix socket, on which nothing was sent for so long */
-#define SILENT_NS (600 * ZN_NS_PER_S) /* likewise any other request */
+#define SILENT_NS (600 * ZN_NS_PER_S)       /* likewise any other request; a connection without one, over TCP too */
+#define TCP_NS    (3600 * ZN_NS_PER_S)      /* a request over TCP, and a stream */
+#define REST_NS   (24 * 3600 * ZN_NS_PER_S) /* a connection of HTTP/2, which rests between requests, and one not read */
 
 /* Both are small: all of them are mapped. */
 static void *table_map(struct zn_probe *p, enum zn_map m, size_t bytes)
@@ -28,7 +31,7 @@ static int routes_fill(struct zn_probe *p)
 	for (uint32_t route = 1; route < ZN_ROUTE_COUNT; route++) {
 		uint64_t key = zn_request_route_key(route);
 
-		if (bpf_map_update_elem(p->map_fd[ZN_MAP_ROUTES], &key, &route, BPF_ANY))
+		if (key && bpf_map_update_elem(p->map_fd[ZN_MAP_ROUTES], &key, &route, BPF_ANY))
 			return -errno;
 	}
 	return 0;
@@ -99,11 +102,10 @@ void zn_bpf_request_gone(struct zn_arena *a, uint32_t index)
 }
 
 /* The request of an entry that was taken out. */
-static void request_end(struct zn_arena *a, const struct zn_request *c)
+static void request_end(struct zn_arena *a, const struct zn_request *c, enum zn_request_code code)
 {
 	struct zn_request_series *s =
 		c->series && c->series <= ZN_REQUEST_SERIES ? &a->request_series[c->series - 1] : NULL;
-	enum zn_request_code code = zn_http1_is_aborted(c) ? ZN_OUTCOME_ABORTED : zn_http1_code(c);
 
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_REQUEST], c->owner);
 	if (c->service && c->service <= ZN_SERVICES_MAX && a->services[c->service - 1].id == c->service_id)
@@ -115,16 +117,74 @@ static void request_end(struct zn_arena *a, const struct zn_request *c)
 	__atomic_fetch_add(&s->open_ns, c->last_ns > c->start_ns ? c->last_ns - c->start_ns : 0, __ATOMIC_RELAXED);
 }
 
-static bool is_over(const struct zn_arena *a, const struct zn_request *c, uint64_t now_ns)
+static bool is_of_gone(const struct zn_arena *a, const struct zn_request *c)
+{
+	return c->server >= ZN_SERVERS_MAX || a->servers[c->server].id != c->id || a->servers[c->server].gone_ns;
+}
+
+/* How long nothing was sent or received. */
+static uint64_t still_ns(const struct zn_request *c, uint64_t now_ns)
 {
 	uint64_t last = c->last_ns > c->first_ns ? c->last_ns : c->first_ns;
-	uint64_t still_ns = now_ns > last ? now_ns - last : 0;
 
-	if (c->server >= ZN_SERVERS_MAX || a->servers[c->server].id != c->id || a->servers[c->server].gone_ns)
-		return true;
+	if (c->state != ZN_REQUEST_IDLE && c->read_ns > last)
+		last = c->read_ns;
+	return now_ns > last ? now_ns - last : 0;
+}
+
+/* How long that may be, of what is no stream. */
+static uint64_t still_max(const struct zn_request *c)
+{
+	if (c->protocol >= ZN_PROTOCOL_HTTP2 + 1)
+		return REST_NS;
+	if (c->state == ZN_REQUEST_IDLE)
+		return SILENT_NS;
 	if (!c->is_unix)
-		return false;
-	return still_ns > (c->state == ZN_REQUEST_BODY && !zn_http1_is_aborted(c) ? SETTLED_NS : SILENT_NS);
+		return TCP_NS;
+	return c->state == ZN_REQUEST_BODY && !zn_http1_is_aborted(c) ? SETTLED_NS : SILENT_NS;
+}
+
+static bool is_over(const struct zn_arena *a, const struct zn_request *c, bool is_stream, uint64_t now_ns)
+{
+	return is_of_gone(a, c) || still_ns(c, now_ns) > (is_stream ? TCP_NS : still_max(c));
+}
+
+/* What became of the connection of a stream: 0 if it goes on. */
+static enum zn_request_code stream_code(struct zn_probe *p, const struct zn_request *c)
+{
+	struct zn_request of;
+
+	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_REQUESTS], &c->scan[0], &of) || of.scan[1] != c->scan[2])
+		return p->arena.shared->h2_broken[c->scan[1] & (ZN_H2_BROKEN_KEPT - 1)] == (uint32_t)c->scan[1]
+			? ZN_OUTCOME_UNKNOWN
+			: ZN_OUTCOME_ABORTED;
+	return of.broken || of.scan[0] != c->scan[1] ? ZN_OUTCOME_UNKNOWN : 0;
+}
+
+/* Of who has waited for too long nobody knows whether an answer would have come. */
+static enum zn_request_code code_of(const struct zn_arena *a, const struct zn_request *c, bool is_stream)
+{
+	if (!is_stream && !zn_http1_is_aborted(c))
+		return zn_http1_code(c);
+	return is_of_gone(a, c) ? ZN_OUTCOME_ABORTED : ZN_OUTCOME_UNKNOWN;
+}
+
+/* Takes it out, if it is over. Meanwhile the address may have become that of a connection of another server. */
+static void request_look(struct zn_probe *p, uint64_t key, struct zn_request *c, uint64_t now_ns)
+{
+	bool is_stream = ZN_H2_IS_STREAM(key);
+	enum zn_request_code code = is_stream ? stream_code(p, c) : 0;
+
+	if (!code && !is_over(&p->arena, c, is_stream, now_ns))
+		return;
+	if (bpf_map_lookup_and_delete_elem(p->map_fd[ZN_MAP_REQUESTS], &key, c))
+		return;
+	if (!is_stream && !is_over(&p->arena, c, false, now_ns) &&
+		!bpf_map_update_elem(p->map_fd[ZN_MAP_REQUESTS], &key, c, BPF_NOEXIST))
+		return;
+	if (!code)
+		code = code_of(&p->arena, c, is_stream);
+	request_end(&p->arena, c, code);
 }
 
 static void requests_sweep(struct zn_probe *p, uint64_t now_ns)
@@ -134,12 +194,11 @@ static void requests_sweep(struct zn_probe *p, uint64_t now_ns)
 	while (zn_batch_next(&b))
 		for (uint32_t i = 0; i < b.count; i++) {
 			struct zn_request c;
+			uint64_t key;
 
 			memcpy(&c, zn_batch_value(&b, i), sizeof(c));
-			if (is_over(&p->arena, &c, now_ns) &&
-				bpf_map_lookup_and_delete_elem(p->map_fd[ZN_MAP_REQUESTS], zn_batch_key(&b, i), &c) ==
-					0)
-				request_end(&p->arena, &c);
+			memcpy(&key, zn_batch_key(&b, i), sizeof(key));
+			request_look(p, key, &c, now_ns);
 		}
 }
 
@@ -173,7 +232,11 @@ void zn_bpf_request_free(struct zn_arena *a, uint32_t index)
 
 void zn_bpf_request_tick(struct zn_probe *p, uint64_t now_ns)
 {
-	if (!p->arena.servers || !p->kernel.serves || now_ns - p->requests_ns < LOOK_NS)
+	uint32_t *closed = &p->arena.shared->h2_closed;
+
+	if (!p->arena.servers || !p->kernel.serves)
+		return;
+	if (now_ns - p->requests_ns < LOOK_NS && !__atomic_exchange_n(closed, 0, __ATOMIC_RELAXED))
 		return;
 	p->requests_ns = now_ns;
 	requests_sweep(p, now_ns);

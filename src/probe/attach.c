@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Puts probes on functions of libraries, and takes them away: one link for all where the kernel has multi-uprobes,
- * else a perf event each. These are bare system calls, which allocate nothing.
+ * Puts probes on functions of libraries, and takes them away: one link for all where the kernel has sessions, one for
+ * entries and one for returns where it has multi-uprobes, else a perf event each. These are bare system calls, which
+ * allocate nothing.
  */
 #include "zernel.h"
 #include <bpf/bpf.h>
@@ -22,17 +23,17 @@ struct multi_attr {
 	uint32_t count, multi_flags, pid, pad;
 };
 
-int zn_attach_multi(int prog_fd, bool ret, const struct zn_spots *s, uint32_t first, uint32_t count)
+int zn_attach_multi(int prog_fd, enum zn_way way, const struct zn_spots *s, uint32_t first, uint32_t count)
 {
 	struct multi_attr attr = {
 		.prog_fd = prog_fd,
-		.attach_type = ZN_TRACE_UPROBE_MULTI,
+		.attach_type = way == ZN_WAY_SESSION ? ZN_TRACE_UPROBE_SESSION : ZN_TRACE_UPROBE_MULTI,
 		.path = (uintptr_t)s->path,
 		.offsets = (uintptr_t)&s->offset[first],
 		.cookies = (uintptr_t)&s->cookie[first],
 		.count = count,
 		.pid = (uint32_t)s->pid,
-		.multi_flags = ret ? UPROBE_MULTI_RETURN_FLAG_ : 0,
+		.multi_flags = way == ZN_WAY_RETURN ? UPROBE_MULTI_RETURN_FLAG_ : 0,
 	};
 	int fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 
@@ -139,20 +140,21 @@ static void spots_collect(const struct zn_probe *p, enum zn_family f, bool ret)
 			continue;
 		spots.offset[spots.count] = places[i].offset;
 		spots.hook[spots.count] = i;
-		spots.cookie[spots.count] = ZN_COOKIE(h->shape, h->detail, places[i].entry.first, f);
+		spots.cookie[spots.count] =
+			ZN_COOKIE(h->shape, h->detail, places[i].entry.first, f) | ZN_COOKIE_OF_CALL(p->hook_call[i]);
 		spots.cookie[spots.count++] |= h->flags & ZN_HOOK_HIP ? ZN_COOKIE_HIP : 0;
 	}
 }
 
 /* A link is all or nothing, so one function that the kernel refuses would cost the family: try each alone, leave out
  * the refused ones. */
-static int multi_link_good(int prog_fd, bool ret)
+static int multi_link_good(int prog_fd, enum zn_way way)
 {
 	uint32_t good = 0;
 	int err = 0;
 
 	for (uint32_t i = 0; i < spots.count; i++) {
-		int fd = zn_attach_multi(prog_fd, ret, &spots, i, 1);
+		int fd = zn_attach_multi(prog_fd, way, &spots, i, 1);
 
 		if (fd < 0) {
 			err = fd;
@@ -164,18 +166,19 @@ static int multi_link_good(int prog_fd, bool ret)
 		spots.cookie[good++] = spots.cookie[i];
 	}
 	spots.count = good;
-	return good ? zn_attach_multi(prog_fd, ret, &spots, 0, good) : err;
+	return good ? zn_attach_multi(prog_fd, way, &spots, 0, good) : err;
 }
 
 static int family_attach_multi(struct zn_probe *p, struct zn_lib *lib, enum zn_family f, bool ret)
 {
+	enum zn_way way = p->session ? ZN_WAY_SESSION : ret ? ZN_WAY_RETURN : ZN_WAY_ENTRY;
 	int prog_fd = ret ? p->return_fd[f] : p->entry_fd[f], fd;
 
 	if (lib->link[f][ret] >= 0)
 		return 0;
-	fd = zn_attach_multi(prog_fd, ret, &spots, 0, spots.count);
+	fd = zn_attach_multi(prog_fd, way, &spots, 0, spots.count);
 	if (fd < 0)
-		fd = multi_link_good(prog_fd, ret);
+		fd = multi_link_good(prog_fd, way);
 	lib->link[f][ret] = fd < 0 ? -1 : fd;
 	return fd < 0 ? fd : 0;
 }
@@ -200,13 +203,13 @@ static int family_attach_perf(struct zn_probe *p, struct zn_lib *lib, enum zn_fa
 }
 
 /* Returns first, then entries: a return without its entry is passed over, the reverse would leave a frame behind. So a
- * function whose return could not be hooked is not hooked at all. */
+ * function whose return could not be hooked is not hooked at all. A session is both at once. */
 static int family_attach(struct zn_probe *p, struct zn_lib *lib, enum zn_family f)
 {
 	int err = 0, last = 0;
 
 	bad.count = 0;
-	for (int ret = 1; ret >= 0; ret--) {
+	for (int ret = !p->session; ret >= 0; ret--) {
 		spots_collect(p, f, ret);
 		if (spots.count == 0)
 			continue;

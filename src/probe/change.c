@@ -95,7 +95,6 @@ static void *run_watcher(void *arg)
 	struct zn_change *c = arg;
 	uint64_t times;
 
-	zn_pages_drop_stack();
 	while (read(c->watch_timer, &times, sizeof(times)) > 0 && !__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE))
 		watch_change(c);
 	return NULL;
@@ -108,7 +107,7 @@ int zn_change_start(struct zn_change *c)
 	c->watch_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (c->watch_timer < 0)
 		return -errno;
-	err = -pthread_create(&c->watcher, NULL, run_watcher, c);
+	err = zn_pages_thread(&c->watcher, run_watcher, c);
 	c->watched = err == 0;
 	return err;
 }

@@ -64,6 +64,7 @@ static bool cpu_start(struct zn_clocks *c, uint32_t cpu, uint64_t now_ns)
 	int link = cpu_open(c->program, (int)cpu);
 
 	if (link > 0) {
+		error_set(c, 0);
 		c->link[cpu] = link;
 		c->opened_ns[cpu] = now_ns;
 		return true;
@@ -126,7 +127,6 @@ void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns)
 
 	if (!c->used || c->program < 0 || now_ns < c->retry_ns)
 		return;
-	error_set(c, c->cpus ? 0 : -E2BIG);
 	for (uint32_t cpu = 0; cpu < c->cpus; cpu++) {
 		if (cpu_ran(c, cpu, clear)) {
 			c->ran_ns[cpu] = now_ns;
@@ -159,4 +159,12 @@ void zn_clocks_why(const struct zn_clocks *c, char why[ZN_TEXT_MAX])
 		snprintf(why, ZN_TEXT_MAX, "this machine may have more than %d CPUs", ZN_CPUS_MAX);
 	else
 		snprintf(why, ZN_TEXT_MAX, "no clock of its CPUs: %s%s", strerror(-err), hint);
+}
+
+uint64_t zn_clock_cpu_ns(uint32_t pid)
+{
+	const clockid_t whole_process = (clockid_t)(~pid << 3 | 2); /* CPUCLOCK_SCHED of the kernel's posix-timers.h */
+	struct timespec t;
+
+	return clock_gettime(whole_process, &t) == 0 ? (uint64_t)t.tv_sec * ZN_NS_PER_S + (uint64_t)t.tv_nsec : 0;
 }

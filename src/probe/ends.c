@@ -6,8 +6,6 @@
 #include "zernel.h"
 #include <bpf/bpf.h>
 #include <stddef.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define END_CHECKS 64  /* entries of each table that are looked at in a tick */
 #define END_GROUPS 256 /* and how far it goes through places, most of which may be free */
@@ -101,45 +99,22 @@ static void sched_end(struct zn_probe *p, void *place, uint32_t tid)
 		thread_gives(p, of_sched, owner, held & ZN_HELD_SCHED);
 }
 
-/* A piece of a table as memory, from an entry on; NULL: it cannot be mapped. Nobody else maps these tables, so
- * what is looked at is given back at once. */
-struct piece {
-	void *at;
-	size_t offset, bytes;
-};
-
-static void *piece_map(const struct zn_probe *p, enum zn_map m, size_t from, size_t bytes, struct piece *piece)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-
-	piece->offset = from % page;
-	piece->bytes = (piece->offset + bytes + page - 1) / page * page;
-	piece->at = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[m], from - piece->offset);
-	return piece->at == MAP_FAILED ? NULL : (char *)piece->at + piece->offset;
-}
-
-static void piece_unmap(const struct piece *piece)
-{
-	if (piece->at != MAP_FAILED)
-		munmap(piece->at, piece->bytes);
-}
-
 static void spilled_end(struct zn_probe *p, uint32_t tid)
 {
 	uint32_t set = tid & p->arena.shared->sched_mask;
 	struct zn_sched_entry r;
 	struct zn_sched_set *found;
-	struct piece piece;
+	struct zn_piece piece;
 
 	if (bpf_map_lookup_elem(p->map_fd[ZN_MAP_SPILLED], &tid, &r) ||
 		bpf_map_delete_elem(p->map_fd[ZN_MAP_SPILLED], &tid))
 		return;
 	state_end(p, &r, tid);
 	thread_gives(p, of_sched, r.owner, r.held & 7);
-	found = piece_map(p, ZN_MAP_SCHED_SETS, set * sizeof(*found), sizeof(*found), &piece);
+	found = zn_bpf_map_piece(p, ZN_MAP_SCHED_SETS, set * sizeof(*found), sizeof(*found), &piece);
 	if (found)
 		__atomic_fetch_sub(&found->spilled, 1, __ATOMIC_RELAXED);
-	piece_unmap(&piece);
+	zn_bpf_map_piece_end(&piece);
 }
 
 /* Hashes whose keys are processes or threads. */
@@ -186,18 +161,19 @@ static int group_check(struct zn_probe *p, size_t i, char *group)
 static void places_check(struct zn_probe *p, size_t i)
 {
 	uint32_t all = groups_of(p, i), *at = &p->end_group[i], n, last;
-	struct piece piece;
+	struct zn_piece piece;
 	char *from;
 	int asked = 0;
 
 	if (*at >= all)
 		*at = 0;
 	last = all - *at < END_GROUPS ? all : *at + END_GROUPS;
-	from = piece_map(p, of_threads[i].map, *at * of_threads[i].group, (last - *at) * of_threads[i].group, &piece);
+	from = zn_bpf_map_piece(
+		p, of_threads[i].map, *at * of_threads[i].group, (last - *at) * of_threads[i].group, &piece);
 	for (n = *at; from && n < last && asked < END_CHECKS; n++)
 		asked += group_check(p, i, from + (n - *at) * of_threads[i].group);
 	*at = from ? n : 0;
-	piece_unmap(&piece);
+	zn_bpf_map_piece_end(&piece);
 }
 
 /* Goes on where the last tick left off. A key that has gone leads to the first one. */

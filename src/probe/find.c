@@ -527,7 +527,6 @@ static void *run_finder(void *arg)
 {
 	struct zn_find *f = arg;
 
-	zn_pages_drop_stack();
 	zn_libraries_system(f->libraries);
 	do
 		round_run(f);
@@ -589,7 +588,7 @@ int zn_find_start(struct zn_find *f)
 
 	f->probe->arena.shared->since_ns = zn_now_ns();
 	if (!err)
-		err = -pthread_create(&f->thread, NULL, run_finder, f);
+		err = zn_pages_thread(&f->thread, run_finder, f);
 	f->running = err == 0;
 	return err;
 }

@@ -264,6 +264,7 @@ static void hook_add(struct zn_probe *p, size_t i, const char *suffix)
 	h->flags = table[i].flags & ONCE ? ZN_HOOK_ENTRY_ONLY : 0;
 	h->flags |= table[i].flags & LINK ? ZN_HOOK_ONE_LINK : 0;
 	h->flags |= is_hip(h->name) ? ZN_HOOK_HIP : 0;
+	p->hook_call[p->hook_count] = (uint16_t)(i + 1);
 	p->hook_count++;
 }
 
@@ -279,4 +280,17 @@ void zn_hooks_fill(struct zn_probe *p)
 		if (table[i].flags & SPT)
 			hook_add(p, i, "_spt");
 	}
+}
+
+const char *zn_hooks_call(uint32_t call)
+{
+	return call && call <= ZN_LEN(table) ? table[call - 1].name : NULL;
+}
+
+uint32_t zn_hooks_number(const char *call)
+{
+	for (uint32_t i = 0; i < ZN_LEN(table); i++)
+		if (!strcmp(table[i].name, call))
+			return i + 1;
+	return 0;
 }

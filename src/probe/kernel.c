@@ -501,6 +501,8 @@ static void methods_open(struct zn_probe *p, uint64_t families, enum zn_probe_me
 		uint8_t f = table[i].family;
 
 		r = method_rows(i);
+		if (zn_probe_cancelled(p))
+			return;
 		if (wanted != ZN_METHOD_NONE && wanted != table[i].method && has_choice(f))
 			continue;
 		if (!(families >> f & 1) || k->method[f] != ZN_METHOD_NONE)
@@ -590,7 +592,6 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	struct zn_kernel *k = &p->kernel;
 	uint64_t all = families;
 
-	zn_kernel_table(k);
 	k->kprobe_type = zn_perf_type("kprobe");
 	nodes_read(p->arena.shared);
 	for (size_t i = 0; i < ZN_LEN(rests); i++)

@@ -21,7 +21,7 @@
 #define ZN_NEEDS_REQUESTS   (1u << ZN_FAM_REQUESTS)
 #define ZN_NEEDS_FILES      (1u << ZN_FAM_VFS | 1u << ZN_FAM_META)
 
-enum kind { ARRAY, MAPPED, HASH, SPARSE, STACK, PERCPU, PENDING, PROGS };
+enum kind { ARRAY, MAPPED, HASH, SPARSE, STACK, PENDING, PROGS, RING };
 
 static const struct {
 	const char *name;
@@ -30,8 +30,12 @@ static const struct {
 	enum kind kind;
 	enum zn_swept swept;
 	size_t key_bytes, value_bytes, entries;
-} maps[ZN_MAP_COUNT] = {[ZN_MAP_SHARED] = {.name = ".bss", .families = ZN_NEEDS_ALL},
-	[ZN_MAP_EVENTS] = {.name = "events", .families = ZN_NEEDS_ALL},
+} maps[ZN_MAP_COUNT] = {[ZN_MAP_SHARED] = {.name = ".bss",
+				.families = ZN_NEEDS_ALL,
+				.kind = MAPPED,
+				.value_bytes = sizeof(struct zn_shared),
+				.entries = 1},
+	[ZN_MAP_EVENTS] = {.name = "events", .families = ZN_NEEDS_ALL, .kind = RING, .entries = ZN_RING_BYTES},
 #define X(NAME, name, kind, entries, key, value, group, needs, swept)                                                  \
 	[ZN_MAP_##NAME] = {#name, ZN_NEEDS_##needs, ZN_MAPS_##group, kind, ZN_SWEPT_##swept, sizeof(key),              \
 		sizeof(value), entries},
@@ -77,6 +81,19 @@ int zn_bpf_map_keep(struct zn_probe *p, struct bpf_object *o)
 	return 0;
 }
 
+/* Programs that walk stacks go round in the kernel's own loop, from Linux 5.17 on, and need to know where threads keep
+ * what is theirs, which is x86-64's. Where the kernel does not say, loading them will. */
+static bool walks_stacks(const struct zn_probe *p)
+{
+#ifdef __x86_64__
+	return p->families & ZN_NEEDS_STACKS &&
+		libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_loop, NULL) != 0;
+#else
+	(void)p;
+	return false;
+#endif
+}
+
 /* A kernel whose BPF has an allocator of its own (6.1 on) takes the memory of tables of which a node uses a small
  * part as it is used, up to the same limits; before, that could stall a program, so there they are whole from the
  * start. */
@@ -87,6 +104,7 @@ int zn_bpf_map_sparse(struct zn_probe *p, struct bpf_object *o)
 
 	p->grows = kernel && btf__find_by_name_kind(kernel, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
 	p->has_images = kernel && btf__find_by_name_kind(kernel, "bpf_tramp_image", BTF_KIND_STRUCT) > 0;
+	p->walks = walks_stacks(p);
 	p->keeps_shadow = kernel && btf__find_by_name_kind(kernel, "shstk_update_last_frame", BTF_KIND_FUNC) > 0;
 	btf__free(kernel);
 	for (enum zn_map m = 0; p->grows && m < ZN_MAP_COUNT && !err; m++) {
@@ -98,33 +116,37 @@ int zn_bpf_map_sparse(struct zn_probe *p, struct bpf_object *o)
 	return err;
 }
 
-static int table_size(struct bpf_object *o, enum zn_map m, uint32_t entries)
+/* How large a table is where these families are on: what follows from the machine, and what nobody will use. */
+static uint32_t table_entries(enum zn_map m, uint64_t on, const struct zn_sizes *s)
 {
-	struct bpf_map *map = bpf_object__find_map_by_name(o, maps[m].name);
+	bool libraries = on & ZN_NEEDS_LIBRARIES, follows = libraries && (on >> ZN_FAM_SCHED & 1);
 
-	return map ? bpf_map__set_max_entries(map, entries) : -ENOENT;
+	if (maps[m].families != ZN_NEEDS_ALL && !(on & maps[m].families))
+		return 1;
+	switch (m) {
+	case ZN_MAP_THREADS: return libraries ? ZN_THREADS_MAX + ZN_LAUNCHES_MAX : 1;
+	case ZN_MAP_SCHED_SETS: return follows ? s->sched_entries / ZN_SCHED_WAYS : 1;
+	case ZN_MAP_SPILLED: return follows ? ZN_SPILLED_MAX + ZN_RESERVED_MAX : 1;
+	case ZN_MAP_WORKERS: return follows ? ZN_WORKERS_MAX : 1;
+	default: return maps[m].entries;
+	}
 }
 
-/* Tables whose size follows from the machine, and those that nobody will use. A kernel that is too old tracks no
- * process. */
+/* A kernel that is too old tracks no process. */
 int zn_bpf_map_sizes(struct zn_probe *p, struct bpf_object *o)
 {
-	struct zn_sizes s = zn_sizes(p->cpus, p->grows);
-	uint64_t on = p->old ? p->families & ~(uint64_t)ZN_NEEDS_LIBRARIES : p->families;
-	bool follows = (on & ZN_NEEDS_LIBRARIES) && (on >> ZN_FAM_SCHED & 1);
+	uint64_t on = p->families & ~(uint64_t)((p->old ? ZN_NEEDS_LIBRARIES : 0) | (p->walks ? 0 : ZN_NEEDS_STACKS));
 	int err = 0;
 
-	p->sizes = s;
-	for (enum zn_map i = 0; i < ZN_MAP_COUNT && !err; i++)
-		if (maps[i].families != ZN_NEEDS_ALL && !(on & maps[i].families))
-			err = table_size(o, i, 1);
-	if (!err && (on & ZN_NEEDS_LIBRARIES))
-		err = table_size(o, ZN_MAP_THREADS, ZN_THREADS_MAX + ZN_LAUNCHES_MAX);
-	if (!err && follows)
-		err = table_size(o, ZN_MAP_SCHED_SETS, s.sched_entries / ZN_SCHED_WAYS);
-	if (!err && follows)
-		err = table_size(o, ZN_MAP_SPILLED, ZN_SPILLED_MAX + ZN_RESERVED_MAX);
-	return err || !follows ? err : table_size(o, ZN_MAP_WORKERS, ZN_WORKERS_MAX);
+	p->sizes = zn_sizes(p->cpus, p->grows);
+	for (enum zn_map m = 0; m < ZN_MAP_COUNT && !err; m++) {
+		uint32_t entries = table_entries(m, on, &p->sizes);
+		struct bpf_map *map = entries == maps[m].entries ? NULL : map_of(o, m);
+
+		if (entries != maps[m].entries)
+			err = map ? bpf_map__set_max_entries(map, entries) : -ENOENT;
+	}
+	return err;
 }
 
 /* Tables are mapped as their rows are used: the kernel fills a mapping of a table at once. */
@@ -154,6 +176,23 @@ struct zn_thread_states *zn_bpf_map_thread_states(struct zn_probe *p, uint32_t r
 		: NULL;
 }
 
+/* Nobody else has these tables as memory, so what is looked at is given back at once. */
+void *zn_bpf_map_piece(const struct zn_probe *p, enum zn_map m, size_t from, size_t bytes, struct zn_piece *piece)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	piece->offset = from % page;
+	piece->bytes = (piece->offset + bytes + page - 1) / page * page;
+	piece->at = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->map_fd[m], from - piece->offset);
+	return piece->at == MAP_FAILED ? NULL : (char *)piece->at + piece->offset;
+}
+
+void zn_bpf_map_piece_end(const struct zn_piece *piece)
+{
+	if (piece->at != MAP_FAILED)
+		munmap(piece->at, piece->bytes);
+}
+
 /* Room for a table's rows. NULL with errno. */
 void *zn_bpf_map_reserve(enum zn_map m)
 {
@@ -169,19 +208,55 @@ void zn_bpf_map_unreserve(enum zn_map m, void *at)
 		munmap(at, maps[m].value_bytes * maps[m].entries);
 }
 
-/* Entries of a hash that takes its memory as it is used come from the sizes that the kernel has
- * (kernel/bpf/memalloc.c), each with a head of 56 bytes; there is a list of 16 bytes for each of a power of two of
- * entries. */
-static uint64_t sparse_bytes(const struct bpf_map_info *info)
+/* An entry of a hash that takes its memory as it is used is of one of the sizes that the kernel has
+ * (kernel/bpf/memalloc.c), with 8 bytes more. */
+static uint64_t sparse_bytes(uint64_t entry)
 {
 	static const uint32_t size[] = {64, 96, 128, 192, 256, 512, 1024};
-	uint32_t entry = 56 + (info->key_size + 7) / 8 * 8 + (info->value_size + 7) / 8 * 8, i = 0, lists = 1;
+	uint32_t i = 0;
 
-	while (i + 1 < ZN_LEN(size) && size[i] < entry)
+	while (i + 1 < ZN_LEN(size) && size[i] < entry + 8)
 		i++;
-	while (lists < info->max_entries)
-		lists *= 2;
-	return (uint64_t)info->max_entries * size[i] + 16ULL * lists;
+	return size[i];
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+#define TABLE_HEAD 1024 /* what each has besides its entries: somewhat less */
+#define HASH_HEAD  48   /* of an entry */
+
+/* What the kernel accounts for a table that is full (arraymap.c, hashtab.c and others of kernel/bpf). A hash that has
+ * its memory from the start has one entry more for each CPU that there may be. */
+static uint64_t table_bytes(enum zn_map m, uint32_t entries, uint32_t cpus, bool grows)
+{
+	uint64_t value = round_up(maps[m].value_bytes, 8), page = 4096, lists;
+	uint64_t entry = HASH_HEAD + round_up(maps[m].key_bytes, 8) + value;
+
+	switch (maps[m].kind) {
+	case MAPPED:
+	case PENDING: return page + round_up(entries * value, page);
+	case STACK: return TABLE_HEAD + (entries + 1) * maps[m].value_bytes;
+	case RING: return entries + 4 * page;
+	case HASH:
+	case SPARSE: lists = 16ULL * zn_power_of_two(1, 1u << 31, entries); break;
+	default: return TABLE_HEAD + entries * value;
+	}
+	if (maps[m].kind == SPARSE && grows)
+		return TABLE_HEAD + lists + entries * sparse_bytes(entry);
+	return TABLE_HEAD + lists + (entries + cpus) * entry;
+}
+
+uint64_t zn_bpf_map_most(uint32_t cpus, bool grows)
+{
+	struct zn_sizes s = zn_sizes(cpus, grows);
+	uint64_t bytes = 0;
+
+	for (enum zn_map m = 0; m < ZN_MAP_COUNT; m++)
+		bytes += table_bytes(m, table_entries(m, ~0ULL, &s), cpus, grows);
+	return bytes;
 }
 
 static uint64_t map_bytes(int fd)
@@ -209,11 +284,18 @@ struct zn_map_bytes zn_bpf_map_bytes(const struct zn_probe *p)
 		uint32_t len = sizeof(info);
 		uint64_t now = map_bytes(p->map_fd[i]), most = now;
 
-		if (bpf_obj_get_info_by_fd(p->map_fd[i], &info, &len) == 0 && info.map_flags & BPF_F_NO_PREALLOC)
-			most = sparse_bytes(&info);
+		if (bpf_obj_get_info_by_fd(p->map_fd[i], &info, &len) == 0)
+			most = table_bytes(i, info.max_entries, p->cpus, info.map_flags & BPF_F_NO_PREALLOC);
 		b.now += now;
 		b.most += most > now ? most : now;
 		b.group[maps[i].group] += now;
+	}
+	if (p->natives_fd >= 0) {
+		uint64_t natives = map_bytes(p->natives_fd);
+
+		b.now += natives;
+		b.most += natives;
+		b.group[ZN_MAPS_STACKS] += natives;
 	}
 	return b;
 }
@@ -230,13 +312,13 @@ static char batch_key[BATCH * KEY_MAX], batch_value[BATCH * VALUE_MAX];
 ZN_MAPS(X)
 #undef X
 
-/* A hash of larger entries is not for this, and shows none. */
+/* Of larger entries fewer come at one time. */
 struct zn_batch zn_batch_begin(const struct zn_probe *p, enum zn_map m)
 {
 	return (struct zn_batch){.fd = p->map_fd[m],
 		.key_bytes = maps[m].key_bytes,
 		.value_bytes = maps[m].value_bytes,
-		.over = maps[m].key_bytes > KEY_MAX || maps[m].value_bytes > VALUE_MAX};
+		.over = maps[m].key_bytes > KEY_MAX || maps[m].value_bytes > sizeof(batch_value)};
 }
 
 bool zn_batch_next(struct zn_batch *b)
@@ -246,7 +328,7 @@ bool zn_batch_next(struct zn_batch *b)
 
 	if (b->over)
 		return false;
-	b->count = BATCH;
+	b->count = b->value_bytes > VALUE_MAX ? sizeof(batch_value) / b->value_bytes : BATCH;
 	err = bpf_map_lookup_batch(b->fd, b->begun ? &b->at : NULL, &next, batch_key, batch_value, &b->count, NULL);
 	b->at = next;
 	b->begun = true;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * naming.c: asks a process of its own (worker/reader.c) for the Python of a process, and for the functions and lines of
- * a stack. A process that holds up whoever reads its memory holds up that one alone, and for no longer than its time
- * limit; then nothing is read of its owner for a while, each time for longer, so that one user's processes do not take
- * the time of the others'.
+ * naming.c: asks a process of its own (worker/reader.c) for the Python of a process, for the functions and lines of a
+ * stack, or for those of a copied one. A process that holds up whoever reads its memory holds up that one alone, and
+ * for no longer than its time limit; then nothing is read of its owner for a while, each time for longer, so that one
+ * user's processes do not take the time of the others'. Where it was the files of his that held up, as a slow file
+ * server does, it is copied stacks alone.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -17,7 +18,7 @@
 #define HOLD_NS    (30 * ZN_NS_PER_S) /* twice as long each time */
 #define HOLD_MOST  7
 
-enum request { FIND, NAME };
+enum request { FIND, NAME, NATIVE };
 
 struct frame {
 	int32_t line, first; /* line ZN_PYCODE_GONE: nothing is known of it */
@@ -34,6 +35,9 @@ struct page {
 	int32_t err;
 	char why[ZN_TEXT_MAX];
 	struct frame frame[ZN_STACK_FRAMES];
+	bool above_python;
+	struct zn_native native;
+	struct zn_native_stack functions;
 };
 
 /* ---- In the reader. ---- */
@@ -130,6 +134,10 @@ static void answer_request(void *at)
 	struct zn_python_process p = page->python;
 	uint64_t whose = (uint64_t)page->pid << 32 | page->id;
 
+	if (page->request == NATIVE) {
+		zn_native_read(page->pid, &page->native, page->above_python, &page->functions);
+		return;
+	}
 	p.pid = page->pid;
 	if (page->request == FIND)
 		page->err = zn_python_find(&p, page->why);
@@ -154,37 +162,37 @@ void zn_naming_close(struct zn_naming *n)
 	zn_reader_close(&n->reader);
 }
 
-static struct zn_naming_hold *hold_of(struct zn_naming *n, uint32_t owner)
+static struct zn_naming_hold *hold_of(struct zn_naming_hold hold[ZN_NAMING_HOLDS], uint32_t owner)
 {
-	struct zn_naming_hold *oldest = &n->hold[0];
+	struct zn_naming_hold *oldest = &hold[0];
 
-	for (size_t i = 0; i < ZN_LEN(n->hold); i++) {
-		if (n->hold[i].times && n->hold[i].owner == owner)
-			return &n->hold[i];
-		if (n->hold[i].until_ns < oldest->until_ns)
-			oldest = &n->hold[i];
+	for (size_t i = 0; i < ZN_NAMING_HOLDS; i++) {
+		if (hold[i].times && hold[i].owner == owner)
+			return &hold[i];
+		if (hold[i].until_ns < oldest->until_ns)
+			oldest = &hold[i];
 	}
 	return oldest;
 }
 
 /* Nothing is read of this owner now. */
-static bool is_waiting(struct zn_naming *n, uint32_t owner, uint64_t now_ns)
+static bool is_waiting(struct zn_naming_hold hold[ZN_NAMING_HOLDS], uint32_t owner, uint64_t now_ns)
 {
-	const struct zn_naming_hold *h = hold_of(n, owner);
+	const struct zn_naming_hold *h = hold_of(hold, owner);
 
 	return h->times && h->owner == owner && now_ns < h->until_ns;
 }
 
-static void hold_owner(struct zn_naming *n, uint32_t owner, uint32_t pid)
+/* Until when. */
+static uint64_t hold_owner(struct zn_naming_hold hold[ZN_NAMING_HOLDS], uint32_t owner)
 {
-	struct zn_naming_hold *h = hold_of(n, owner);
+	struct zn_naming_hold *h = hold_of(hold, owner);
 	uint32_t times = h->times && h->owner == owner ? h->times : 0;
 
 	*h = (struct zn_naming_hold){.owner = owner,
 		.times = times < HOLD_MOST ? times + 1 : times,
 		.until_ns = zn_now_ns() + (HOLD_NS << times)};
-	__atomic_store_n(&n->held_pid, pid, __ATOMIC_RELAXED);
-	__atomic_store_n(&n->held_until_ns, h->until_ns, __ATOMIC_RELEASE);
+	return h->until_ns;
 }
 
 uint32_t zn_naming_held(const struct zn_naming *n)
@@ -194,15 +202,40 @@ uint32_t zn_naming_held(const struct zn_naming *n)
 	return zn_now_ns() < until_ns ? __atomic_load_n(&n->held_pid, __ATOMIC_RELAXED) : 0;
 }
 
+bool zn_naming_waits(struct zn_naming *n, uint32_t owner)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	return is_waiting(n->hold, owner, now_ns) || is_waiting(n->file_hold, owner, now_ns);
+}
+
+/* About a process's memory. */
 static int ask_reader(struct zn_naming *n, uint32_t owner, uint32_t pid)
+{
+	uint64_t until_ns;
+	int err;
+
+	if (is_waiting(n->hold, owner, zn_now_ns()))
+		return -EBUSY;
+	err = zn_reader_ask(&n->reader);
+	if (err == -ETIMEDOUT) {
+		until_ns = hold_owner(n->hold, owner);
+		__atomic_store_n(&n->held_pid, pid, __ATOMIC_RELAXED);
+		__atomic_store_n(&n->held_until_ns, until_ns, __ATOMIC_RELEASE);
+	}
+	return err;
+}
+
+/* About files that a process has mapped: those of a slow file server say nothing about its memory. */
+static int ask_about_files(struct zn_naming *n, uint32_t owner)
 {
 	int err;
 
-	if (is_waiting(n, owner, zn_now_ns()))
+	if (zn_naming_waits(n, owner))
 		return -EBUSY;
 	err = zn_reader_ask(&n->reader);
 	if (err == -ETIMEDOUT)
-		hold_owner(n, owner, pid);
+		hold_owner(n->file_hold, owner);
 	return err;
 }
 
@@ -249,6 +282,39 @@ int zn_naming_ask(
 	memcpy(page->word, s->frame, sizeof(page->word));
 	err = ask_reader(n, of->owner, of->pid);
 	return err ? err : page->err;
+}
+
+static void take_text(char *text, size_t size)
+{
+	text[size - 1] = '\0';
+	zn_str_plain(text);
+}
+
+int zn_naming_native(struct zn_naming *n, const struct zn_naming_of *of, const struct zn_native *copied, bool python,
+	struct zn_native_stack *to)
+{
+	struct page *page = n->reader.page;
+	int err;
+
+	if (!page)
+		return -EPIPE;
+	page->request = NATIVE;
+	page->pid = of->pid;
+	page->id = of->id;
+	page->above_python = python;
+	page->native = *copied;
+	page->functions.count = 0;
+	err = ask_about_files(n, of->owner);
+	explicit_bzero(&page->native, sizeof(page->native));
+	if (err)
+		return err;
+	*to = page->functions;
+	to->count = to->count < ZN_NATIVE_FRAMES ? to->count : ZN_NATIVE_FRAMES;
+	for (uint32_t i = 0; i < to->count; i++) {
+		take_text(to->frame[i].name, sizeof(to->frame[i].name));
+		take_text(to->frame[i].file, sizeof(to->frame[i].file));
+	}
+	return 0;
 }
 
 /* What it says is taken as far as it fits: it read what is hostile. */

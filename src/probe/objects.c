@@ -18,11 +18,11 @@
 
 static const struct object {
 	const struct zn_blob *blob;
-	const char *entry, *ret;
+	const char *program, *label[ZN_WAY_SESSION + 1];
 } object[ZN_FAMILY_COUNT] = {
-	[ZN_FAM_GPU_MEM] = {&zn_bpf_gpu_mem, "gpu_mem_entry", "gpu_mem_return"},
-	[ZN_FAM_CUDA_TRACE] = {&zn_bpf_cuda_trace, "cuda_entry", "cuda_return"},
-	[ZN_FAM_NCCL] = {&zn_bpf_nccl, "nccl_entry", "nccl_return"},
+	[ZN_FAM_GPU_MEM] = {&zn_bpf_gpu_mem, "gpu_mem_call", {"gpu_mem_entry", "gpu_mem_return", "gpu_mem_session"}},
+	[ZN_FAM_CUDA_TRACE] = {&zn_bpf_cuda_trace, "cuda_call", {"cuda_entry", "cuda_return", "cuda_session"}},
+	[ZN_FAM_NCCL] = {&zn_bpf_nccl, "nccl_call", {"nccl_entry", "nccl_return", "nccl_session"}},
 };
 
 static int inflate_blob(const struct zn_blob *blob, uint8_t *to)
@@ -227,33 +227,81 @@ static int job_load(struct zn_probe *p)
 	return err;
 }
 
-/* The program of a family's entries, or of its returns. */
-const char *zn_object_program(enum zn_family f, bool ret)
+const char *zn_object_program(enum zn_family f, enum zn_way way)
 {
-	return ret ? object[f].ret : object[f].entry;
+	return object[f].label[way];
+}
+
+/* What a session reads of its run (bpf/hit.bpf.h). 0, or the number of the kernel's function for it. */
+static uint32_t cast_find(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int run = btf ? btf__find_by_name_kind(btf, "bpf_uprobe_multi_run_ctx", BTF_KIND_STRUCT) : -1;
+	const struct btf_type *t = run > 0 ? btf__type_by_id(btf, (uint32_t)run) : NULL;
+	const struct btf_member *first = t && btf_vlen(t) ? btf_members(t) : NULL;
+	int id = 0;
+
+	if (first && strcmp(btf__name_by_offset(btf, first->name_off), "session_ctx") == 0) /* before 6.13: "run_ctx" */
+		id = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC);
+	btf__free(btf);
+	return id > 0 && is_compiled() ? (uint32_t)id : 0;
+}
+
+static void cast_put(struct bpf_program *program, uint32_t cast_id)
+{
+	struct bpf_insn *insn = (struct bpf_insn *)bpf_program__insns(program);
+
+	for (size_t i = 0; i < bpf_program__insn_cnt(program); i++)
+		if (insn[i].code == (BPF_JMP | BPF_CALL) && !insn[i].src_reg && insn[i].imm == ZN_CALL_OF_CAST) {
+			insn[i].src_reg = BPF_PSEUDO_KFUNC_CALL;
+			insn[i].imm = (int32_t)cast_id;
+		}
+}
+
+static int way_choose(const struct zn_probe *p, struct bpf_object *o, struct bpf_program *program, enum zn_way way)
+{
+	struct bpf_map *constants = bpf_object__find_map_by_name(o, ".rodata.way");
+	size_t bytes = 0;
+	uint32_t *chosen = constants ? (uint32_t *)bpf_map__initial_value(constants, &bytes) : NULL;
+
+	if (!program || !chosen || bytes != sizeof(*chosen))
+		return -ENOENT;
+	*chosen = way;
+	if (way == ZN_WAY_SESSION)
+		cast_put(program, p->cast_id);
+	return bpf_program__set_expected_attach_type(
+		program, way == ZN_WAY_SESSION ? ZN_TRACE_UPROBE_SESSION : ZN_TRACE_UPROBE_MULTI);
+}
+
+/* Kernels before 6.6 do not look at the attach type of a uprobe program. A descriptor, or -errno. */
+static int program_load(const struct zn_probe *p, enum zn_family f, enum zn_way way)
+{
+	struct bpf_object *o = zn_object_open(p, object[f].blob);
+	struct bpf_program *program;
+	int fd = -1, err;
+
+	if (!o)
+		return -errno;
+	program = bpf_object__find_program_by_name(o, object[f].program);
+	err = zn_bpf_map_share(p, o);
+	if (!err)
+		err = way_choose(p, o, program, way);
+	if (!err)
+		err = bpf_object__load(o);
+	if (!err)
+		fd = zn_fd_keep(bpf_program__fd(program));
+	if (!err && fd < 0)
+		err = -errno;
+	bpf_object__close(o);
+	return err ? err : fd;
 }
 
 static int family_load(struct zn_probe *p, enum zn_family f)
 {
-	const char *const names[2] = {object[f].entry, object[f].ret};
-	int *const kept[2] = {&p->entry_fd[f], &p->return_fd[f]};
-	struct bpf_object *o = zn_object_open(p, object[f].blob);
-	int err;
-
-	if (!o)
-		return -errno;
-	err = zn_bpf_map_share(p, o);
-	for (int i = 0; i < 2 && !err; i++) /* kernels before 6.6 do not look at the attach type of a uprobe program */
-		err = bpf_program__set_expected_attach_type(
-			bpf_object__find_program_by_name(o, names[i]), ZN_TRACE_UPROBE_MULTI);
-	if (!err)
-		err = bpf_object__load(o);
-	for (int i = 0; i < 2 && !err; i++) {
-		*kept[i] = zn_fd_keep(bpf_program__fd(bpf_object__find_program_by_name(o, names[i])));
-		err = *kept[i] < 0 ? -errno : 0;
-	}
-	bpf_object__close(o);
-	return err;
+	p->entry_fd[f] = program_load(p, f, p->session ? ZN_WAY_SESSION : ZN_WAY_ENTRY);
+	if (p->entry_fd[f] >= 0 && !p->session)
+		p->return_fd[f] = program_load(p, f, ZN_WAY_RETURN);
+	return p->entry_fd[f] < 0 ? p->entry_fd[f] : p->session || p->return_fd[f] >= 0 ? 0 : p->return_fd[f];
 }
 
 #define CAP(name) (1ULL << CAP_##name)
@@ -345,11 +393,11 @@ static bool is_wanted(struct zn_probe *p, uint64_t families, enum zn_family f)
 }
 
 /* Beside one another, as nearly all of the time is the kernel's verifier, which takes one processor for each object.
- * The kernel's types have been read by then (zn_object_load_base()), and nobody changes them. */
-void zn_object_load_families(struct zn_probe *p, uint64_t families)
+ * The kernel's types have been read by then (zn_object_load_base()), and nobody changes them. False: one is missing. */
+static bool load_families(struct zn_probe *p, uint64_t families)
 {
 	struct loading l[ZN_FAMILY_COUNT];
-	uint32_t n = 0;
+	uint32_t n = 0, loaded = 0;
 
 	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
 		if (is_wanted(p, families, f))
@@ -362,6 +410,46 @@ void zn_object_load_families(struct zn_probe *p, uint64_t families)
 	for (uint32_t i = 0; i < n; i++)
 		if (l[i].beside)
 			pthread_join(l[i].thread, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		loaded += p->available[l[i].f];
+	return loaded == n;
+}
+
+/* A table that a program of one kind was loaded with takes no other kind any more. */
+static int walkers_anew(struct zn_probe *p)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_PROG_ARRAY, "walkers", sizeof(uint32_t), sizeof(uint32_t), 1, NULL);
+
+	if (fd < 0)
+		return -errno;
+	zn_fd_close(&p->map_fd[ZN_MAP_WALKERS]);
+	p->map_fd[ZN_MAP_WALKERS] = zn_fd_keep(fd);
+	close(fd);
+	return p->map_fd[ZN_MAP_WALKERS] < 0 ? -errno : 0;
+}
+
+/* After a session was refused. */
+static void load_two_links(struct zn_probe *p, uint64_t families)
+{
+	int err = walkers_anew(p);
+
+	zn_log(ZN_DEBUG, "probe: a session was refused; two links for each family");
+	if (err)
+		zn_log(ZN_DEBUG, "probe: no table for what walks stacks: %s", strerror(-err));
+	for (enum zn_family f = 0; f < ZN_FAMILY_COUNT; f++)
+		zn_fd_close(&p->entry_fd[f]);
+	p->session = false;
+	load_families(p, families);
+}
+
+/* Sessions where the kernel has them, else two links for each family: never some of both, as the kernel lets only
+ * programs of one kind follow others by a table. */
+void zn_object_load_families(struct zn_probe *p, uint64_t families)
+{
+	p->cast_id = families & ZN_WITH_TWO_LINKS ? 0 : cast_find();
+	p->session = p->cast_id;
+	if (!load_families(p, families) && p->session)
+		load_two_links(p, families);
 }
 
 /* Programs find the walker of their kind in a table, for the kernel lets no other one follow them. The clock's is
@@ -393,6 +481,28 @@ static int walkers_keep(struct zn_probe *p, const struct bpf_object *o, uint32_t
 	return 0;
 }
 
+/* What is copied of native stacks, if that is wanted; else there is no table for it. */
+static int natives_choose(const struct zn_probe *p, struct bpf_object *o)
+{
+	struct bpf_map *natives = bpf_object__find_map_by_name(o, "natives");
+	struct bpf_map *constants = bpf_object__find_map_by_name(o, ".rodata.native");
+	size_t bytes;
+	bool *copies = constants ? (bool *)bpf_map__initial_value(constants, &bytes) : NULL;
+
+	if (!natives || !copies || bytes != sizeof(*copies))
+		return -ENOENT;
+	*copies = p->families & ZN_WITH_NATIVE;
+	return bpf_map__set_autocreate(natives, *copies);
+}
+
+static int natives_keep(struct zn_probe *p, struct bpf_object *o)
+{
+	if (!(p->families & ZN_WITH_NATIVE))
+		return 0;
+	p->natives_fd = zn_fd_keep(bpf_map__fd(bpf_object__find_map_by_name(o, "natives")));
+	return p->natives_fd < 0 ? -errno : 0;
+}
+
 static int stacks_load(struct zn_probe *p, uint32_t wanted)
 {
 	struct bpf_object *o = zn_object_open(p, &zn_bpf_stacks);
@@ -404,7 +514,10 @@ static int stacks_load(struct zn_probe *p, uint32_t wanted)
 	program = bpf_object__find_program_by_name(o, walkers[ZN_WALKER_CALLS].program);
 	err = program ? zn_bpf_map_share(p, o) : -EOPNOTSUPP;
 	if (!err)
-		err = bpf_program__set_expected_attach_type(program, ZN_TRACE_UPROBE_MULTI);
+		err = natives_choose(p, o);
+	if (!err)
+		err = bpf_program__set_expected_attach_type(
+			program, p->session ? ZN_TRACE_UPROBE_SESSION : ZN_TRACE_UPROBE_MULTI);
 	for (int i = 0; i < ZN_WALKER_COUNT && !err; i++)
 		err = bpf_program__set_autoload(
 			bpf_object__find_program_by_name(o, walkers[i].program), wanted >> i & 1);
@@ -412,6 +525,8 @@ static int stacks_load(struct zn_probe *p, uint32_t wanted)
 		err = bpf_object__load(o);
 	if (!err)
 		err = walkers_keep(p, o, wanted);
+	if (!err)
+		err = natives_keep(p, o);
 	bpf_object__close(o);
 	return err;
 }

@@ -52,6 +52,7 @@ static void fds_clear(struct zn_probe *p)
 	memset(p->job_on, -1, sizeof(p->job_on));
 	for (int i = 0; i < ZN_WALKER_COUNT; i++)
 		p->walker_fd[i] = -1;
+	p->natives_fd = -1;
 	memset(p->oom_on, -1, sizeof(p->oom_on));
 }
 
@@ -99,7 +100,7 @@ static void open_kernel(struct zn_probe *p, uint64_t families, enum zn_probe_met
 		pthread_join(jobs, NULL);
 }
 
-static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method method, char why[ZN_TEXT_MAX])
+static int open_tables(struct zn_probe *p, uint64_t families, char why[ZN_TEXT_MAX])
 {
 	int err;
 
@@ -115,17 +116,43 @@ static int open_all(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	p->ring = ring_buffer__new(p->map_fd[ZN_MAP_EVENTS], on_event, p, NULL);
 	if (!p->ring)
 		return refuse_open(p, why, "map the ring buffer", -errno);
-	zn_object_load_families(p, families);
+	return 0;
+}
+
+static void load_libraries(struct zn_probe *p)
+{
+	zn_object_load_families(p, p->families);
 	zn_calib_families(p);
+}
+
+static void load_kernel(struct zn_probe *p)
+{
 	p->arena.shared->per_cpu_offset = per_cpu_offset();
 	p->arena.shared->cpu_count = p->cpus_possible <= ZN_CPUS_MAX ? p->cpus_possible : 0;
-	p->arena.shared->families = families;
+	p->arena.shared->families = p->families;
 	zn_cost_before(p);
-	open_kernel(p, families, method);
+	open_kernel(p, p->families, p->method);
+}
+
+static void load_rest(struct zn_probe *p)
+{
 	zn_object_load_stacks(p);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	p->arena.shared->stalls = p->kernel.method[ZN_FAM_SCHED] != ZN_METHOD_NONE;
-	return 0;
+}
+
+void zn_probe_load(struct zn_probe *p)
+{
+	static void (*const steps[])(struct zn_probe * p) = {load_libraries, load_kernel, load_rest};
+
+	for (size_t i = 0; i < ZN_LEN(steps) && !zn_probe_cancelled(p); i++)
+		steps[i](p);
+	zn_object_share_types(false);
+}
+
+void zn_probe_cancel(struct zn_probe *p)
+{
+	__atomic_store_n(&p->cancelled, true, __ATOMIC_RELAXED);
 }
 
 /* For each program a descriptor, and one for what it is attached to; twice as many tables as there are while they
@@ -156,16 +183,19 @@ int zn_probe_open(
 	struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 	int err, possible = libbpf_num_possible_cpus();
 
-	memset(p, 0, sizeof(*p));
+	zn_pages_clear(p, sizeof(*p));
+	p->method = method;
 	p->cpus_possible = possible > 0 ? (uint32_t)possible : 0;
 	p->cpus = cpus ? cpus : possible > 0 ? (uint32_t)possible : 1;
 	fds_clear(p);
 	zn_hooks_fill(p);
+	zn_kernel_table(&p->kernel);
 	libbpf_set_print(to_libbpf_log);
 	setrlimit(RLIMIT_MEMLOCK, &all); /* kernels before 5.11 account maps to it */
 	zn_object_share_types(true);
-	err = open_all(p, families, method, why);
-	zn_object_share_types(false);
+	err = open_tables(p, families, why);
+	if (err)
+		zn_object_share_types(false);
 	return err;
 }
 
@@ -182,6 +212,7 @@ void zn_probe_close(struct zn_probe *p)
 	zn_kernel_close(&p->kernel);
 	for (int i = 0; i < ZN_WALKER_COUNT; i++)
 		zn_fd_close(&p->walker_fd[i]);
+	zn_fd_close(&p->natives_fd);
 	for (int f = 0; f < ZN_FAMILY_COUNT; f++) {
 		zn_fd_close(&p->entry_fd[f]);
 		zn_fd_close(&p->return_fd[f]);

@@ -73,7 +73,7 @@ uint64_t zn_stats_missed(struct zn_probe *p)
 
 uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 {
-	*name = zn_object_program(i / 2, i % 2);
+	*name = zn_object_program(i / 2, i % 2 ? ZN_WAY_RETURN : p->session ? ZN_WAY_SESSION : ZN_WAY_ENTRY);
 	stats_read(p);
 	return p->run_ns[i];
 }

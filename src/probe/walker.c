@@ -15,30 +15,26 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <bpf/bpf.h>
 
-#define ROUND_MS    100
-#define REST_MS     1000 /* while no process is tracked */
-#define GATHER_MS   5    /* new stacks that come together are looked at together */
-#define TAKE_NS     ZN_NS_PER_S
-#define IDLE_NS     (3 * ZN_NS_PER_S)
-#define AGE_NS      (10 * ZN_NS_PER_S)
-#define TRIES       12    /* of finding Python, each twice as late as the one before */
-#define BUDGET_NS   50000 /* for walks of one kind, of a process, in a round: twice that at most, 0.1 % of a thread */
-#define WALKS_LEAST 10    /* of one kind in a round: twice that at most */
-#define EVERY_MOST  (1 << 20)
-#define WALK_NS     1000 /* of a walk, as long as none was measured */
-#define STOP_S      5
+#define ROUND_MS  ZN_WALKER_ROUND_MS
+#define REST_MS   1000 /* while no process is tracked */
+#define GATHER_MS 5    /* new stacks that come together are looked at together */
+#define TAKE_NS   ZN_NS_PER_S
+#define IDLE_NS   (3 * ZN_NS_PER_S)
+#define AGE_NS    (10 * ZN_NS_PER_S)
+#define TRIES     12 /* of finding Python, each twice as late as the one before */
+#define STOP_S    5
 
 /* What is known of the process of a row. */
 struct process {
 	uint32_t id, pid, root, tries;
-	bool there;
+	bool there, plain; /* plain: it has no Python, and what its threads do is told without */
 	uint8_t minor;
 	int error; /* of the last try */
 	uint64_t next_ns;
-	uint64_t launches, others, sleeps, walks, walk_ns; /* at the last round */
-	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT];
+	struct zn_every every;
+	uint64_t cpu_ns; /* what it had been on CPUs when it was found */
+	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT], workers_missed[ZN_MISSED_COUNT];
 	struct zn_stack_sum sampled[ZN_LEAF_COUNT], due[ZN_LEAF_COUNT]; /* in this tick: by stack; exactly */
 	struct zn_stack_sum told[ZN_LEAF_COUNT];                        /* since it was found */
 	struct zn_python_process python;
@@ -55,6 +51,7 @@ struct slot {
 struct zn_walker {
 	struct zn_probe *probe;
 	struct zn_naming *naming;
+	struct zn_examples examples;
 	struct zn_clocks clocks;
 	struct zn_stacks *stacks;
 	pthread_t thread;
@@ -84,6 +81,7 @@ uint32_t zn_walker_held(struct zn_walker *w)
 static bool tables_map(struct zn_walker *w)
 {
 	void *at;
+	int err;
 
 	if (w->table)
 		return true;
@@ -100,6 +98,9 @@ static bool tables_map(struct zn_walker *w)
 		return false;
 	}
 	w->table = at;
+	err = zn_examples_open(&w->examples, w->probe->natives_fd);
+	if (err)
+		zn_log(ZN_WARN, "stacks: cannot map the table of native stacks: %s", strerror(-err));
 	return true;
 }
 
@@ -148,12 +149,39 @@ static int python_find(struct zn_walker *w, struct process *p, uint32_t row, cha
 	return !err && !row_lives(w, row, p->id) ? -ESRCH : err;
 }
 
+static void slots_move(struct zn_walker *w, uint32_t row);
+static void process_end(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns);
+static void process_begin(struct zn_walker *w, struct process *p, uint32_t id, uint32_t pid);
+
+/* A process without Python has its threads' names, and examples of what is below them. It may come to have one. */
+static int plain_try(struct zn_walker *w, struct process *p, uint32_t row, int err, uint64_t now_ns)
+{
+	if (err != -ENOENT || w->probe->natives_fd < 0) {
+		if (!err && p->plain) {
+			struct zn_python_process found = p->python;
+
+			process_end(w, p, row, now_ns);
+			process_begin(w, p, w->probe->arena.procs[row].id, found.pid);
+			p->python = found;
+		}
+		return err;
+	}
+	if (p->plain || !row_lives(w, row, p->id))
+		return err;
+	p->python = (struct zn_python_process){.pid = p->pid};
+	p->plain = true;
+	return 0;
+}
+
 static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
 {
 	char why[ZN_TEXT_MAX] = "";
-	int err = python_find(w, p, row, why);
+	int err;
 
 	p->next_ns = now_ns + ((uint64_t)ROUND_MS << p->tries++) * ZN_NS_PER_MS;
+	err = plain_try(w, p, row, python_find(w, p, row, why), now_ns);
+	if (err && p->plain)
+		return;
 	if (!err && !tables_map(w))
 		err = -ENOMEM;
 	pthread_mutex_lock(&w->lock);
@@ -164,10 +192,15 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 	pthread_mutex_unlock(&w->lock);
 	if (err)
 		return;
-	root_open(w, p, row, now_ns);
+	p->cpu_ns = zn_clock_cpu_ns(p->pid);
 	row_open(w, p, row);
+	root_open(w, p, row, now_ns); /* it is shown from here on */
+	slots_move(w, row);
 	zn_clocks_begin(&w->clocks, p->pid);
-	zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
+	if (p->plain)
+		zn_log(ZN_DEBUG, "stacks: process %u: without Python", p->pid);
+	else
+		zn_log(ZN_DEBUG, "stacks: process %u: CPython 3.%u", p->pid, p->minor);
 }
 
 static void missed_take(struct zn_walker *w, struct process *p, uint32_t row);
@@ -218,7 +251,7 @@ static void rows_look(struct zn_walker *w, uint64_t now_ns)
 			continue;
 		if (!p->id)
 			process_begin(w, p, id, tgid);
-		if (!p->there && p->tries < TRIES && p->next_ns <= now_ns && row_lives(w, row, id))
+		if ((!p->there || p->plain) && p->tries < TRIES && p->next_ns <= now_ns && row_lives(w, row, id))
 			python_try(w, p, row, now_ns);
 	}
 }
@@ -250,196 +283,89 @@ void zn_walker_clock(struct zn_walker *w, uint32_t id, char why[ZN_TEXT_MAX])
 
 /* ---- How often is walked. ---- */
 
-/* One in so many that walks take no more than their budget; it falls by half at most from round to round. */
-static uint32_t every_of(uint32_t before, uint64_t calls, uint64_t walk_ns)
+static void estimate_mark(struct zn_walker *w, const struct process *p, uint32_t leaves)
 {
-	uint64_t most = walk_ns ? BUDGET_NS / walk_ns : BUDGET_NS, every;
-
-	every = calls / (most > WALKS_LEAST ? most : WALKS_LEAST);
-	if (every < before / 2)
-		every = before / 2;
-	return every < 1 ? 1 : every > EVERY_MOST ? EVERY_MOST : (uint32_t)every;
-}
-
-static uint64_t count_of(const struct zn_python *r, int from, int to)
-{
-	uint64_t sum = 0;
-
-	for (int leaf = from; leaf <= to; leaf++)
-		sum += r->all[leaf].count;
-	return sum;
-}
-
-/* A power of two, by its logarithm and 1: a sleeper keeps it in few bits. */
-static uint32_t sleep_every(uint32_t before, uint64_t sleeps, uint64_t walk_ns)
-{
-	uint32_t every = every_of(before ? 1u << (before - 1) : 1, sleeps, walk_ns), log = 0;
-
-	while (1u << log < every)
-		log++;
-	return log + 1;
-}
-
-static void estimate_mark(struct zn_walker *w, const struct process *p, const struct zn_python *r)
-{
-	uint32_t launch = 1u << ZN_LEAF_LAUNCH, sleeps = ((1u << ZN_LEAF_COUNT) - 1) & ~((1u << ZN_LEAF_DATA) - 1);
-	uint32_t others = ((1u << ZN_LEAF_CPU) - 1) & ~launch, estimated = 0;
 	struct zn_stacks_root *root;
 
-	estimated |= r->every[ZN_EVERY_LAUNCH] > 1 ? launch : 0;
-	estimated |= r->every[ZN_EVERY_OTHER] > 1 ? others : 0;
-	estimated |= r->every[ZN_EVERY_SLEEP] > 1 ? sleeps : 0;
-	if (!estimated)
+	if (!leaves)
 		return;
 	zn_stacks_lock(w->stacks);
 	root = zn_stacks_root_at(w->stacks, p->root);
 	if (root)
-		root->estimated |= estimated;
+		root->estimated |= leaves;
 	zn_stacks_unlock(w->stacks);
-}
-
-/* calls: since the last round, which may have been long ago on a busy machine. */
-static uint64_t per_round(uint64_t calls, uint64_t elapsed_ns)
-{
-	return calls * (ROUND_MS * ZN_NS_PER_MS / 1000) / (elapsed_ns / 1000);
 }
 
 static void rates_adapt(struct zn_walker *w, uint64_t elapsed_ns)
 {
-	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
+	for (uint32_t row = 0; row < ZN_PROCS_MAX && w->row; row++) {
 		struct process *p = &w->process[row];
-		struct zn_python *r = w->row ? &w->row[row] : NULL;
-		uint64_t launches, others, sleeps, walks, walk_ns;
 
-		if (!p->there || !r)
-			continue;
-		launches = r->all[ZN_LEAF_LAUNCH].count;
-		others = count_of(r, ZN_LEAF_LAUNCH + 1, ZN_LEAF_CPU - 1);
-		sleeps = count_of(r, ZN_LEAF_DATA, ZN_LEAF_OTHER);
-		walks = r->walks - p->walks;
-		walk_ns = walks ? (r->walk_ns - p->walk_ns) / walks : WALK_NS;
-		r->every[ZN_EVERY_LAUNCH] =
-			every_of(r->every[ZN_EVERY_LAUNCH], per_round(launches - p->launches, elapsed_ns), walk_ns);
-		r->every[ZN_EVERY_OTHER] =
-			every_of(r->every[ZN_EVERY_OTHER], per_round(others - p->others, elapsed_ns), walk_ns);
-		if (r->every[ZN_EVERY_SLEEP])
-			r->every[ZN_EVERY_SLEEP] = sleep_every(
-				r->every[ZN_EVERY_SLEEP], per_round(sleeps - p->sleeps, elapsed_ns), walk_ns);
-		p->sleeps = sleeps;
-		p->launches = launches;
-		p->others = others;
-		p->walks += walks;
-		p->walk_ns = r->walk_ns;
-		estimate_mark(w, p, r);
+		if (p->there)
+			estimate_mark(w, p, zn_every_adapt(&p->every, &w->row[row], elapsed_ns));
 	}
-}
-
-/* ---- Names and lines. ---- */
-
-static uint32_t function_put(struct zn_walker *w, struct process *p, struct zn_str name, struct zn_str file, int first)
-{
-	uint32_t function;
-
-	zn_stacks_lock(w->stacks);
-	function = zn_stacks_function(w->stacks, p->root, name, file, first);
-	zn_stacks_unlock(w->stacks);
-	return function;
-}
-
-static uint32_t function_word(struct zn_walker *w, struct process *p, const char *word)
-{
-	return function_put(w, p, zn_str_of(word), zn_str_of(""), 0);
-}
-
-static void node_add(struct zn_walker *w, struct process *p, uint32_t function, int line, uint32_t *node)
-{
-	zn_stacks_lock(w->stacks);
-	*node = zn_stacks_node(w->stacks, p->root, *node, function, line);
-	zn_stacks_unlock(w->stacks);
-}
-
-static void frame_add(struct zn_walker *w, struct process *p, uint32_t i, uint32_t *node)
-{
-	struct zn_naming_frame f = zn_naming_frame(w->naming, i);
-	uint32_t function;
-
-	function =
-		f.line == ZN_PYCODE_GONE ? function_word(w, p, "(gone)") : function_put(w, p, f.name, f.file, f.first);
-	node_add(w, p, function, f.line, node);
-}
-
-/* Whether a stack's memory is still that of the process, or of a worker of it. It is asked before and after
- * the memory is read. */
-static bool memory_is_of(const struct zn_walker *w, const struct process *p, uint32_t row, uint32_t pid)
-{
-	struct zn_loader_worker worker;
-
-	if (pid == p->pid)
-		return row_lives(w, row, p->id);
-	return bpf_map_lookup_elem(w->probe->map_fd[ZN_MAP_WORKERS], &pid, &worker) == 0 && worker.id == p->id;
-}
-
-/* From the outermost function to the innermost one. */
-static void frames_add(struct zn_walker *w, struct process *p, uint32_t row, const struct zn_stack *s, uint32_t *node)
-{
-	uint32_t depth = s->depth < ZN_STACK_FRAMES ? s->depth : ZN_STACK_FRAMES;
-	struct zn_naming_of of = {.pid = s->pid, .id = p->id, .owner = s->owner};
-	int err = -ESRCH;
-
-	if (depth && memory_is_of(w, p, row, s->pid))
-		err = zn_naming_ask(w->naming, &of, &p->python, s);
-	if (!err && !memory_is_of(w, p, row, s->pid)) /* it ran another program meanwhile, or ended */
-		err = -ESRCH;
-	if (s->flags & ZN_STACK_DEEPER)
-		node_add(w, p, function_word(w, p, "(deeper)"), ZN_PYCODE_GONE, node);
-	if (!depth)
-		return;
-	if (err && err != -ESRCH)
-		node_add(w, p, function_word(w, p, "(not read)"), ZN_PYCODE_GONE, node);
-	for (uint32_t i = depth; i-- && !err;)
-		frame_add(w, p, i, node);
-	if (err == -ESRCH)
-		node_add(w, p, function_word(w, p, "(gone)"), ZN_PYCODE_GONE, node);
-}
-
-/* And then the thread that called for it. */
-static uint32_t node_of(struct zn_walker *w, struct process *p, uint32_t row, const struct zn_stack *s)
-{
-	uint32_t node = ZN_STACKS_NO_NODE;
-	char thread[64];
-	struct zn_out o = {.at = thread, .cap = sizeof(thread)};
-
-	if (p->root == ZN_STACKS_NO_ROOT)
-		return node;
-	if (s->flags & ZN_STACK_WORKER)
-		node_add(w, p, function_word(w, p, "[worker]"), ZN_PYCODE_GONE, &node);
-	frames_add(w, p, row, s, &node);
-	if (s->flags & ZN_STACK_THREAD) {
-		zn_out_text(&o, "[thread ");
-		zn_pycode_text(&o, (const uint8_t *)s->comm, strnlen(s->comm, sizeof(s->comm)), 1);
-		zn_out_text(&o, "]");
-		node_add(w, p, function_put(w, p, (struct zn_str){thread, o.len}, zn_str_of(""), 0), ZN_PYCODE_GONE,
-			&node);
-	} else if (!s->depth) {
-		node_add(w, p, function_word(w, p, "(no function)"), ZN_PYCODE_GONE, &node);
-	}
-	return node;
 }
 
 /* ---- Slots. ---- */
 
+static struct zn_nodes nodes_of(const struct zn_walker *w)
+{
+	return (struct zn_nodes){w->probe, w->stacks, w->naming};
+}
+
+static struct zn_nodes_of process_at(const struct zn_walker *w, uint32_t row)
+{
+	const struct process *p = &w->process[row];
+
+	return (struct zn_nodes_of){p->id, p->pid, row, p->root, &p->python};
+}
+
 static void slot_new(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 {
 	struct zn_stack *s = &w->table[at];
-	struct process *p = &w->process[s->row % ZN_PROCS_MAX];
+	struct zn_nodes_of of = process_at(w, s->row % ZN_PROCS_MAX);
+	struct zn_nodes nodes = nodes_of(w);
 	struct slot *slot = &w->slot[at];
 
 	if (slot->used)
 		return;
 	*slot = (struct slot){.used = true, .node = ZN_STACKS_NO_NODE, .hash = s->hash, .changed_ns = now_ns};
+	zn_examples_clear(&w->examples, at);
 	w->used++;
-	if (p->id == s->id)
-		slot->node = node_of(w, p, s->row % ZN_PROCS_MAX, s);
+	if (of.id == s->id)
+		slot->node = zn_nodes_stack(&nodes, &of, s);
+}
+
+/* The tree was made smaller: what is known of it by number is another one. */
+static void follow_nodes(struct zn_walker *w)
+{
+	if (w->generation == zn_stacks_generation(w->stacks))
+		return;
+	w->generation = zn_stacks_generation(w->stacks);
+	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++)
+		if (w->slot[at].used) {
+			w->slot[at].node = zn_stacks_moved(w->stacks, w->slot[at].node);
+			zn_examples_follow(&w->examples, w->stacks, at);
+		}
+}
+
+/* What is in slots of a process already, of which it turned out that it has Python, goes on in its new root. */
+static void slots_move(struct zn_walker *w, uint32_t row)
+{
+	struct zn_nodes_of of = process_at(w, row);
+	struct zn_nodes nodes = nodes_of(w);
+
+	zn_stacks_lock(w->stacks);
+	follow_nodes(w); /* the new root may have made room; what follows is where it is by now */
+	zn_stacks_unlock(w->stacks);
+	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++) {
+		const struct zn_stack *s = &w->table[at];
+
+		if (!w->slot[at].used || s->row != row || s->id != of.id)
+			continue;
+		zn_examples_clear(&w->examples, at);
+		w->slot[at].node = zn_nodes_stack(&nodes, &of, s);
+	}
 }
 
 static void slots_new(struct zn_walker *w, uint64_t now_ns)
@@ -463,18 +389,69 @@ static void slots_new(struct zn_walker *w, uint64_t now_ns)
 	}
 }
 
+/* ---- Examples of what is below. ---- */
+
+static bool example_whose(void *walker, uint32_t at, struct zn_examples_whose *to)
+{
+	struct zn_walker *w = walker;
+	const struct slot *slot = &w->slot[at];
+	const struct zn_stack *s = &w->table[at];
+	const struct process *p = &w->process[s->row % ZN_PROCS_MAX];
+
+	*to = (struct zn_examples_whose){.of = {.pid = s->pid, .id = p->id, .owner = s->owner},
+		.root = p->root,
+		.node = p->id == s->id ? slot->node : ZN_STACKS_NO_NODE,
+		.hash = slot->hash};
+	return slot->used;
+}
+
+static bool example_lives(void *walker, uint32_t at)
+{
+	struct zn_walker *w = walker;
+	const struct zn_stack *s = &w->table[at];
+	struct zn_nodes_of of = process_at(w, s->row % ZN_PROCS_MAX);
+	struct zn_nodes nodes = nodes_of(w);
+
+	return zn_nodes_lives(&nodes, &of, s->pid);
+}
+
+/* Reads copies, and says of whom none are to be made. */
+static void examples_take(struct zn_walker *w)
+{
+	struct zn_examples_from from = {.stacks = w->stacks,
+		.naming = w->naming,
+		.table = w->table,
+		.owner = w,
+		.whose = example_whose,
+		.lives = example_lives};
+
+	zn_examples_take(&w->examples, &from);
+	for (uint32_t row = 0; row < ZN_PROCS_MAX && w->examples.native; row++)
+		if (w->process[row].there)
+			__atomic_store_n(&w->row[row].no_natives,
+				zn_examples_in_vain(
+					&w->examples, &from, w->process[row].root, w->probe->arena.procs[row].owner),
+				__ATOMIC_RELAXED);
+}
+
+/* ---- Sums. ---- */
+
 static void sum_more(struct zn_stack_sum *to, struct zn_stack_sum more)
 {
 	to->count += more.count;
 	to->value += more.value;
 }
 
-static struct zn_stack_sum slot_more(const struct zn_walker *w, uint32_t at, int leaf)
+/* What came to a sum of the kernel's. */
+static struct zn_stack_sum sum_since(const struct zn_stack_sum *now, const struct zn_stack_sum *last)
 {
-	const struct zn_stack_sum *now = &w->table[at].leaf[leaf], *last = &w->slot[at].last[leaf];
-
 	return (struct zn_stack_sum){__atomic_load_n(&now->count, __ATOMIC_RELAXED) - last->count,
 		__atomic_load_n(&now->value, __ATOMIC_RELAXED) - last->value};
+}
+
+static struct zn_stack_sum slot_more(const struct zn_walker *w, uint32_t at, int leaf)
+{
+	return sum_since(&w->table[at].leaf[leaf], &w->slot[at].last[leaf]);
 }
 
 static struct process *slot_process(struct zn_walker *w, uint32_t at)
@@ -498,6 +475,12 @@ static void scale_more(struct zn_walker *w, struct process *p, int leaf, struct 
 	sum_more(&p->told[leaf], *more);
 }
 
+/* Time on a CPU of a worker: it stays as it was sampled, as there are many of these. */
+static bool is_workers(const struct zn_walker *w, uint32_t at, int leaf)
+{
+	return leaf == ZN_LEAF_CPU && w->table[at].flags & ZN_STACK_WORKER;
+}
+
 /* What came since it was last looked at. */
 static bool slot_take(struct zn_walker *w, uint32_t at)
 {
@@ -512,9 +495,11 @@ static bool slot_take(struct zn_walker *w, uint32_t at)
 			continue;
 		any = true;
 		sum_more(&slot->last[leaf], more);
-		scale_more(w, p, leaf, &more);
+		if (!is_workers(w, at, leaf))
+			scale_more(w, p, leaf, &more);
 		zn_stacks_add(w->stacks, slot->node, leaf, &more);
 	}
+	zn_examples_settle(&w->examples, w->stacks, &w->table[at], at, slot->node);
 	return any;
 }
 
@@ -568,9 +553,7 @@ static void word_add(
 static struct zn_stack_sum missed_more(
 	const struct zn_walker *w, const struct process *p, uint32_t row, int why, int leaf)
 {
-	const struct zn_stack_sum *now = &w->row[row].missed[why][leaf], *last = &p->missed[why][leaf];
-
-	return (struct zn_stack_sum){now->count - last->count, now->value - last->value};
+	return sum_since(&w->row[row].missed[why][leaf], &p->missed[why][leaf]);
 }
 
 /* What the samples say too little about: many short ones were passed over, and none was sampled for a while. */
@@ -586,6 +569,15 @@ static void rest_take(struct zn_walker *w, struct process *p, int leaf)
 	word_add(w, p, "(not looked at)", leaf, &rest);
 }
 
+/* It stays as it was sampled: the clock that all else is scaled to is the process's alone. */
+static void workers_missed_take(struct zn_walker *w, struct process *p, uint32_t row, int why, const char *word)
+{
+	struct zn_stack_sum more = sum_since(&w->row[row].workers_missed[why], &p->workers_missed[why]);
+
+	sum_more(&p->workers_missed[why], more);
+	word_add(w, p, word, ZN_LEAF_CPU, &more);
+}
+
 /* With the lock of stacks held. */
 static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 {
@@ -593,7 +585,6 @@ static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 	struct zn_stacks_root *root = zn_stacks_root_at(w->stacks, p->root);
 
 	for (int leaf = 0; leaf < ZN_LEAF_COUNT && root; leaf++) {
-		root->all[leaf] = w->row[row].all[leaf];
 		for (int why = 0; why < ZN_MISSED_COUNT; why++) {
 			struct zn_stack_sum more = missed_more(w, p, row, why, leaf);
 
@@ -603,6 +594,19 @@ static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 		}
 		rest_take(w, p, leaf);
 	}
+	for (int why = 0; why < ZN_MISSED_COUNT && root; why++)
+		workers_missed_take(w, p, row, why, word[why]);
+}
+
+/* The clock's samples come to what the kernel says that the process was on CPUs. */
+static void cpu_count(struct process *p)
+{
+	struct zn_stack_sum *due = &p->due[ZN_LEAF_CPU], *sampled = &p->sampled[ZN_LEAF_CPU];
+	uint64_t ns = zn_clock_cpu_ns(p->pid), told = p->cpu_ns + p->told[ZN_LEAF_CPU].value;
+
+	*due = *sampled;
+	if (ns && p->cpu_ns)
+		due->value = ns > told ? ns - told : 0;
 }
 
 /* What was sampled since the last tick, and what there was, of each process and cause. */
@@ -625,8 +629,12 @@ static void samples_count(struct zn_walker *w)
 		struct process *p = w->slot[at].used ? slot_process(w, at) : NULL;
 
 		for (int leaf = 0; leaf < ZN_LEAF_COUNT && p; leaf++)
-			sum_more(&p->sampled[leaf], slot_more(w, at, leaf));
+			if (!is_workers(w, at, leaf))
+				sum_more(&p->sampled[leaf], slot_more(w, at, leaf));
 	}
+	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++)
+		if (w->process[row].there)
+			cpu_count(&w->process[row]);
 }
 
 static void rows_take(struct zn_walker *w)
@@ -641,17 +649,6 @@ static void rows_take(struct zn_walker *w)
 		if (row_lives(w, row, p->id))
 			root->job = w->probe->arena.procs[row].job;
 	}
-}
-
-/* The tree was made smaller: what is known of it by number is another one. */
-static void follow_nodes(struct zn_walker *w)
-{
-	if (w->generation == zn_stacks_generation(w->stacks))
-		return;
-	w->generation = zn_stacks_generation(w->stacks);
-	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++)
-		if (w->slot[at].used)
-			w->slot[at].node = zn_stacks_moved(w->stacks, w->slot[at].node);
 }
 
 static void take_sums(struct zn_walker *w, uint64_t now_ns)
@@ -681,6 +678,7 @@ static void round_run(struct zn_walker *w)
 	follow_nodes(w); /* a new process may have made room */
 	zn_stacks_unlock(w->stacks);
 	slots_new(w, now_ns);
+	examples_take(w);
 	if (now_ns - w->adapted_ns >= ROUND_MS * ZN_NS_PER_MS) {
 		rates_adapt(w, now_ns - w->adapted_ns);
 		w->adapted_ns = now_ns;
@@ -705,7 +703,6 @@ static void *run_walker(void *arg)
 {
 	struct zn_walker *w = arg;
 
-	zn_pages_drop_stack();
 	do
 		round_run(w);
 	while (round_wait(w));
@@ -734,7 +731,7 @@ int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stac
 
 int zn_walker_start(struct zn_walker *w)
 {
-	int err = -pthread_create(&w->thread, NULL, run_walker, w);
+	int err = zn_pages_thread(&w->thread, run_walker, w);
 
 	w->running = err == 0;
 	return err;
@@ -765,6 +762,7 @@ void zn_walker_close(struct zn_walker *w)
 	}
 	w->table = NULL;
 	w->row = NULL;
+	zn_examples_close(&w->examples);
 	zn_fd_close(&w->stop_fd);
 	zn_fd_close(&w->wake_fd);
 }

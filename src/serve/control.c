@@ -43,10 +43,11 @@ struct client {
 struct zn_control {
 	struct zn_io io; /* first: the listener */
 	struct zn_loop *loop;
-	uid_t owner;        /* who may tag, besides root */
-	bool resting;       /* until the next tick */
-	struct zn_io pause; /* a timer */
-	uint32_t excess;    /* connections beyond an allowance since the last pause */
+	char folder[ZN_TEXT_MAX]; /* of messages left as files */
+	uid_t owner;              /* who may tag, besides root */
+	bool resting;             /* until the next tick */
+	struct zn_io pause;       /* a timer */
+	uint32_t excess;          /* connections beyond an allowance since the last pause */
 	struct client client[ZN_CONTROL_CLIENTS];
 	struct zn_quota places; /* of client[] */
 	struct zn_rate requests;
@@ -151,7 +152,7 @@ static bool take_request(struct zn_control *c, uint32_t user, uint64_t now_ns)
 	return false;
 }
 
-/* By user id first, which costs no look at /proc; then by who owns that id, as one user may have many. */
+/* Counts by user id first, which costs no look at /proc; then by who owns that id, as one user may have many. */
 static bool may_ask(struct zn_control *c, const struct ucred *peer, uint32_t *owner, uint64_t now_ns)
 {
 	if (!may_tag(c, peer->uid) && !take_request(c, peer->uid, now_ns))
@@ -322,7 +323,7 @@ static int open_listener(struct zn_control *c, const char *path, char why[ZN_TEX
 	int err;
 
 	c->io = (struct zn_io){zn_file_listen(path, BACKLOG), listener_ready};
-	err = c->io.fd < 0 ? c->io.fd : zn_loop_add(c->loop, &c->io, EPOLLIN);
+	err = c->io.fd < 0 ? c->io.fd : 0;
 	if (!err)
 		err = zn_timer_open(&c->pause, 0);
 	if (!err)
@@ -337,7 +338,6 @@ int zn_control_open(struct zn_control **to, struct zn_loop *loop, const struct z
 	char why[ZN_TEXT_MAX])
 {
 	struct zn_control *c;
-	char folder[ZN_TEXT_MAX];
 	int err;
 
 	*to = NULL;
@@ -355,16 +355,24 @@ int zn_control_open(struct zn_control **to, struct zn_loop *loop, const struct z
 	c->places.reserve = ROOT_CLIENTS;
 	for (size_t i = 0; i < ZN_CONTROL_CLIENTS; i++)
 		c->client[i] = (struct client){.io = {.fd = -1}, .control = c};
-	zn_message_folder(folder, path);
+	zn_message_folder(c->folder, path);
 	err = open_listener(c, path, why);
-	if (!err)
-		err = zn_spool_open(&c->request.spool, state, folder, c->owner);
 	if (err) {
 		zn_control_close(c);
 		return err;
 	}
 	*to = c;
 	return 0;
+}
+
+int zn_control_start(struct zn_control *c)
+{
+	int err;
+
+	if (!c)
+		return 0;
+	err = zn_spool_open(&c->request.spool, c->request.state, c->folder, c->owner);
+	return err ? err : zn_loop_add(c->loop, &c->io, EPOLLIN);
 }
 
 void zn_control_close(struct zn_control *c)

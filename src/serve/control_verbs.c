@@ -110,7 +110,7 @@ static int end_job(struct zn_control_request *r, struct zn_out *o)
 	return err;
 }
 
-/* At first those that run, then those that have ended. */
+/* Jobs that run come first, then those that have ended. */
 static bool put_job(const void *owner, struct zn_json *j, uint32_t i)
 {
 	const struct zn_control_request *r = owner;

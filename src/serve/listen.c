@@ -83,7 +83,7 @@ static uint64_t peer_of(const struct address *a)
 	return network ? network : 1; /* ::1 */
 }
 
-/* What says something of one client, not of us (accept(2)): the next one may be well. */
+/* Errors of one client, not of ours (accept(2)): the next client may be well. */
 static bool of_client(int err)
 {
 	return err == ECONNABORTED || err == EPROTO || err == ENOPROTOOPT || err == ENETDOWN || err == ENETUNREACH ||

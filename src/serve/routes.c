@@ -240,7 +240,7 @@ static void get_profile(struct zn_serve *s, const struct zn_request_key *key, st
 	to->body = small;
 }
 
-/* What readers of profiles look for first. */
+/* Readers of profiles look for this page first. */
 static void get_profiles(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
 {
 	struct zn_out o;
@@ -418,7 +418,7 @@ static void send_answer(struct zn_conn *c, const struct zn_answer *a, const stru
 	c->answer_ns = zn_now_ns() + ZN_ANSWER_S * ZN_NS_PER_S;
 }
 
-/* Whether this client may have this. 0, or the status that says why not. */
+/* Returns 0 if this client may have this, else the status that says why not. */
 static int admit_client(const struct zn_conn *c, const struct zn_http_req *req, unsigned flags)
 {
 	const struct zn_auth *a = &c->serve->access;

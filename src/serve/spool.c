@@ -61,21 +61,19 @@ static bool begins_with(const char *name, const char *prefix)
 	return !strncmp(name, prefix, strlen(prefix));
 }
 
-/* Before the filter of system calls there may be no writer; after it the writer alone can. */
-static void take_away(struct zn_spool *s, int folder, const char *name)
+/* The writer alone can: the filter of system calls is there already. */
+static void take_away(struct zn_spool *s, const char *name)
 {
 	struct zn_writer *writer = s->state->writer;
 
-	if (!s->started && !unlinkat(folder, name, 0))
-		return;
-	if (writer && writer->available[ZN_DIRECTORY_SPOOL])
+	if (writer && writer->wanted[ZN_DIRECTORY_SPOOL])
 		zn_writer_remove(writer, ZN_DIRECTORY_SPOOL, name);
 }
 
-static void refuse_file(struct zn_spool *s, int folder, const char *name, const char *why)
+static void refuse_file(struct zn_spool *s, const char *name, const char *why)
 {
 	zn_log(ZN_WARN, "spool: %s: %s; removed", name, why);
-	take_away(s, folder, name);
+	take_away(s, name);
 }
 
 /* The message in an open file, which is closed: 0, or -errno with why. */
@@ -115,9 +113,9 @@ static bool read_file(struct zn_spool *s, int folder, const char *name)
 	if (fd < 0 && errno == ENOENT) /* removed meanwhile */
 		return false;
 	if (fd < 0)
-		refuse_file(s, folder, name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+		refuse_file(s, name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
 	else if (read_message(s, fd, why))
-		refuse_file(s, folder, name, why);
+		refuse_file(s, name, why);
 	else
 		return true;
 	return false;
@@ -212,7 +210,7 @@ static bool is_stale(const struct zn_spool *s)
 		!zn_message_ago(m, &s->now, &said_ago_ms) || born_ago_ms + CLOCK_SLACK < said_ago_ms;
 }
 
-/* Whether the message came over the socket already, where it has no boot id. */
+/* Returns whether the message came over the socket already, where it has no boot id. */
 static bool is_taken(struct zn_spool *s)
 {
 	struct zn_out o = {.at = s->text, .cap = sizeof(s->text)};
@@ -241,9 +239,9 @@ static void take_file(struct zn_spool *s, int folder, const char *name)
 	else if (!again)
 		err = zn_jobs_end(s->state->jobs, m, why);
 	if (err)
-		refuse_file(s, folder, name, why);
+		refuse_file(s, name, why);
 	else if (!record)
-		take_away(s, folder, name);
+		take_away(s, name);
 }
 
 /* A folder that others may write into would let them tag. */

@@ -31,6 +31,7 @@ static void memory_release(struct zn_arena *a, uint32_t row)
 		if (proc->hist[d])
 			memory_hist_free(p, proc->hist[d]);
 	memory_untask(p, proc->tgid);
+	memset(&a->failed[row], 0, sizeof(a->failed[row]));
 	memset(proc, 0, sizeof(*proc));
 	a->shared->row_tgid[row] = 0;
 	a->shared->procs--;
@@ -313,9 +314,11 @@ static const struct zn_arena_ops memory_ops = {
 #define PLAIN_COARSE (ZN_IO_MAX * sizeof(struct zn_coarse_hist))
 #define PLAIN_SKEWS  (ZN_SKEWS_MAX * sizeof(struct zn_skew))
 #define PLAIN_SERVED (ZN_SERVERS_MAX * sizeof(struct zn_server))
+#define PLAIN_SERIES (ZN_REQUEST_SERIES * sizeof(struct zn_request_series))
+#define PLAIN_JOINED (ZN_SERVICES_MAX * sizeof(struct zn_serving))
 #define MEMORY_BYTES                                                                                                   \
 	(PLAIN_SHARED + PLAIN_PROCS + PLAIN_HISTS + PLAIN_JOBS + PLAIN_COARSE + PLAIN_SKEWS + PLAIN_SERVED +           \
-		ZN_REQUEST_SERIES * sizeof(struct zn_request_series))
+		PLAIN_SERIES + PLAIN_JOINED + ZN_PROCS_MAX * sizeof(struct zn_failed))
 
 int zn_memory_open(struct zn_memory_arena *p)
 {
@@ -335,7 +338,10 @@ int zn_memory_open(struct zn_memory_arena *p)
 	p->arena.skews = (void *)at;
 	p->arena.servers = (void *)(at + PLAIN_SKEWS);
 	p->arena.request_series = (void *)(at + PLAIN_SKEWS + PLAIN_SERVED);
+	p->arena.services = (void *)(at + PLAIN_SKEWS + PLAIN_SERVED + PLAIN_SERIES);
+	p->arena.failed = (void *)(at + PLAIN_SKEWS + PLAIN_SERVED + PLAIN_SERIES + PLAIN_JOINED);
 	p->arena.shared->quota[ZN_QUOTA_IO] = (struct zn_quota){.size = ZN_IO_MAX, .reserve = ZN_IO_MAX / 16};
+	p->arena.shared->quota[ZN_QUOTA_SERVICE] = (struct zn_quota){.size = ZN_SERVICES_MAX};
 	p->arena.shared->quota[ZN_QUOTA_IO_USER] = (struct zn_quota){.size = ZN_IO_OF_USER};
 	while (p->row_count < ZN_PROCS_MAX) {
 		p->rows[p->row_count] = ZN_PROCS_MAX - 1 - p->row_count;

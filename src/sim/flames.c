@@ -49,7 +49,15 @@ enum {
 	ALL_REDUCE,
 	ITEM,
 	LOADED,
-	COMPILED
+	COMPILED,
+	EXAMPLE,
+	ADDMM,
+	MATMUL_BACKWARD,
+	MATMUL,
+	GEMM,
+	KERNEL,
+	SCALAR,
+	SYNCHRONIZE
 };
 static const struct frame frames[] = {
 	[MODULE] = {"<module>", PROJECT "train.py", 312, 1},
@@ -81,31 +89,42 @@ static const struct frame frames[] = {
 	[ITEM] = {"mean", PACKAGES "numpy/core/_methods.py", 129, 100},
 	[LOADED] = {"load_kernels", PROJECT "kernels.py", 19, 11},
 	[COMPILED] = {"call", "/tmp/torchinductor_user/qx/cqx7.py", 88, 1},
+	[EXAMPLE] = {ZN_STACKS_EXAMPLE, "", ZN_PYCODE_NO_LINE, 0},
+	[ADDMM] = {"at::_ops::addmm::call", "libtorch_cpu.so", ZN_PYCODE_NO_LINE, 0},
+	[MATMUL_BACKWARD] = {"torch::autograd::generated::MmBackward0::apply", "libtorch_cpu.so", ZN_PYCODE_NO_LINE, 0},
+	[MATMUL] = {"at::_ops::mm::call", "libtorch_cpu.so", ZN_PYCODE_NO_LINE, 0},
+	[GEMM] = {"cublasGemmEx", "libcublas.so.12", ZN_PYCODE_NO_LINE, 0},
+	[KERNEL] = {"cuLaunchKernel", "libcuda.so.1", ZN_PYCODE_NO_LINE, 0},
+	[SCALAR] = {"at::native::_local_scalar_dense_cuda", "libtorch_cuda.so", ZN_PYCODE_NO_LINE, 0},
+	[SYNCHRONIZE] = {"cuStreamSynchronize", "libcuda.so.1", ZN_PYCODE_NO_LINE, 0},
 };
 
-/* By second, of one rank; value is nanoseconds or bytes. Frames end with the first 0 behind MODULE. */
+/* By second, of one rank; value is nanoseconds or bytes. Frames end with the first 0 behind MODULE; native ones are the
+ * example of what is below, with --stacks native. */
 static const struct stack {
 	enum zn_leaf leaf;
 	uint32_t count;
 	uint64_t value;
-	uint8_t frame[FRAMES];
+	uint8_t frame[FRAMES], native[FRAMES];
 } stacks[] = {
 	{ZN_LEAF_LAUNCH, 420, 58000000,
-		{MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, MLP, CALL, LINEAR}},
+		{MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, MLP, CALL, LINEAR},
+		{EXAMPLE, ADDMM, GEMM, KERNEL}},
 	{ZN_LEAF_LAUNCH, 310, 44000000,
-		{MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, ATTEND, ATTENTION}},
-	{ZN_LEAF_LAUNCH, 120, 17000000, {MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, NORM}},
-	{ZN_LEAF_LAUNCH, 60, 8000000, {MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, COMPILED}},
-	{ZN_LEAF_LAUNCH, 40, 6000000, {MODULE, MAIN, EPOCH, LOSS, CROSS}},
-	{ZN_LEAF_LAUNCH, 700, 91000000, {MODULE, MAIN, EPOCH, BACKWARD, TENSOR_BACKWARD, AUTOGRAD, AUTOGRAD_THREAD}},
-	{ZN_LEAF_LAUNCH, 150, 21000000, {MODULE, MAIN, EPOCH, OPTIMIZE, ADAM, FUSED}},
-	{ZN_LEAF_GPU, 10, 390000000, {MODULE, MAIN, EPOCH, CLIP, CLIP_NORM}},
-	{ZN_LEAF_GPU, 4, 140000000, {MODULE, MAIN, EPOCH, LOG}},
-	{ZN_LEAF_GPU, 2, 30000000, {MODULE, MAIN, EPOCH, LOG, ITEM}},
-	{ZN_LEAF_NCCL, 10, 60000000, {MODULE, MAIN, EPOCH, BACKWARD, REDUCE, ALL_REDUCE}},
-	{ZN_LEAF_ALLOC, 2, 96ULL << 20, {MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, MLP}},
-	{ZN_LEAF_ALLOC, 1, 32ULL << 20, {MODULE, MAIN, EPOCH, LOSS, CROSS}},
-	{ZN_LEAF_LOAD, 1, 900000, {MODULE, MAIN, LOADED}},
+		{MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, ATTEND, ATTENTION}, {0}},
+	{ZN_LEAF_LAUNCH, 120, 17000000, {MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, NORM}, {0}},
+	{ZN_LEAF_LAUNCH, 60, 8000000, {MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, COMPILED}, {0}},
+	{ZN_LEAF_LAUNCH, 40, 6000000, {MODULE, MAIN, EPOCH, LOSS, CROSS}, {0}},
+	{ZN_LEAF_LAUNCH, 700, 91000000, {MODULE, MAIN, EPOCH, BACKWARD, TENSOR_BACKWARD, AUTOGRAD, AUTOGRAD_THREAD},
+		{EXAMPLE, MATMUL_BACKWARD, MATMUL, GEMM, KERNEL}},
+	{ZN_LEAF_LAUNCH, 150, 21000000, {MODULE, MAIN, EPOCH, OPTIMIZE, ADAM, FUSED}, {0}},
+	{ZN_LEAF_GPU, 10, 390000000, {MODULE, MAIN, EPOCH, CLIP, CLIP_NORM}, {EXAMPLE, SCALAR, SYNCHRONIZE}},
+	{ZN_LEAF_GPU, 4, 140000000, {MODULE, MAIN, EPOCH, LOG}, {0}},
+	{ZN_LEAF_GPU, 2, 30000000, {MODULE, MAIN, EPOCH, LOG, ITEM}, {0}},
+	{ZN_LEAF_NCCL, 10, 60000000, {MODULE, MAIN, EPOCH, BACKWARD, REDUCE, ALL_REDUCE}, {0}},
+	{ZN_LEAF_ALLOC, 2, 96ULL << 20, {MODULE, MAIN, EPOCH, FORWARD, CALL, MODEL, CALL, BLOCK, CALL, MLP}, {0}},
+	{ZN_LEAF_ALLOC, 1, 32ULL << 20, {MODULE, MAIN, EPOCH, LOSS, CROSS}, {0}},
+	{ZN_LEAF_LOAD, 1, 900000, {MODULE, MAIN, LOADED}, {0}},
 };
 
 static void root_start(struct zn_sim *s, uint32_t rank)
@@ -119,20 +138,29 @@ static void root_start(struct zn_sim *s, uint32_t rank)
 	s->root_id[rank] = p->id;
 }
 
+static uint32_t frame_add(struct zn_sim *s, uint32_t root, uint32_t node, const struct frame *f)
+{
+	uint32_t function = zn_stacks_function(s->stacks, root, zn_str_of(f->name), zn_str_of(f->file), f->first);
+
+	return zn_stacks_node(s->stacks, root, node, function, f->line);
+}
+
 static void stack_add(struct zn_sim *s, uint32_t root, const struct stack *k)
 {
-	uint32_t node = ZN_STACKS_NO_NODE;
+	uint32_t node = ZN_STACKS_NO_NODE, below;
 	struct zn_stack_sum sum = {.count = k->count};
 
-	for (uint32_t i = 0; i < FRAMES && (!i || k->frame[i]); i++) {
-		const struct frame *f = &frames[k->frame[i]];
-		uint32_t function =
-			zn_stacks_function(s->stacks, root, zn_str_of(f->name), zn_str_of(f->file), f->first);
-
-		node = zn_stacks_node(s->stacks, root, node, function, f->line);
-	}
+	for (uint32_t i = 0; i < FRAMES && (!i || k->frame[i]); i++)
+		node = frame_add(s, root, node, &frames[k->frame[i]]);
 	sum.value = k->value / 100 * (90 + zn_random_below(&s->stack_state, 20));
 	zn_stacks_add(s->stacks, node, k->leaf, &sum);
+	if (!s->natives || !k->native[0] || node == ZN_STACKS_NO_NODE ||
+		zn_stacks_has_example(s->stacks, node, k->leaf))
+		return;
+	below = node;
+	for (uint32_t i = 0; k->native[i]; i++)
+		below = frame_add(s, root, below, &frames[k->native[i]]);
+	zn_stacks_put_example(s->stacks, node, k->leaf, below);
 }
 
 static void rank_add(struct zn_sim *s, uint32_t rank)

@@ -2,7 +2,7 @@
 /*
  * hardware.c: the state of the simulated GPUs and the energy of their node, as a dcgm-exporter and /sys would tell it.
  * In the scenario "throttled" a GPU gets too hot; in "link" it has lost lanes, and its memory an error a minute; in
- * "sysfs-hang" the kernel does not answer for one.
+ * "sysfs-hang" the kernel does not answer for one; in "lost" it has fallen off the bus.
  */
 #include <string.h>
 
@@ -56,6 +56,7 @@ static void set_device(const struct zn_sim *s, struct zn_reading *r, uint32_t gp
 	zn_reading_set(r, ZN_FIGURE_PCIE_FATAL, 0);
 	zn_reading_set(r, ZN_FIGURE_NUMA_NODE, gpu / 2);
 	zn_reading_set(r, ZN_FIGURE_SUSPENDED, 0);
+	zn_reading_set(r, ZN_FIGURE_LOST, 0);
 }
 
 static void set_memory(const struct zn_hardware *to, struct zn_reading *r)
@@ -112,6 +113,11 @@ void zn_sim_hardware(const struct zn_sim *s, struct zn_hardware *to, uint64_t no
 
 		snprintf(device.pci, sizeof(device.pci), "%s", zn_sim_gpu_pci(gpu));
 		memcpy(state.pci, device.pci, sizeof(state.pci));
+		if (s->phase == ZN_SCENARIO_LOST && gpu == SICK_GPU) {
+			zn_reading_set(&device, ZN_FIGURE_LOST, 1);
+			zn_hardware_take(to, ZN_SOURCE_SYS, &device, now_ns);
+			continue;
+		}
 		set_device(s, &device, gpu);
 		set_state(s, &state, gpu);
 		set_memory(to, &state);

@@ -130,8 +130,10 @@ void zn_sim_job_use(const struct zn_sim *s, struct zn_job_uses *to)
 	for (uint32_t i = 0; i < ZN_SIM_JOBS; i++) {
 		const struct zn_job *job = zn_jobs_find(s->jobs, message_of(s, i)->value[ZN_KEY_ID], ZN_UNKNOWN);
 
-		if (job && zn_job_runs(job))
-			use_of_job(s, &to->use[job->slot], job, i);
+		if (!job || !zn_job_runs(job))
+			continue;
+		use_of_job(s, &to->use[job->slot], job, i);
+		to->step[job->slot][0] = (struct zn_step_use){to->use[job->slot].cpu.ns, to->use[job->slot].peak};
 	}
 }
 
@@ -175,7 +177,7 @@ static void tell_kill(struct zn_sim *s, const struct zn_job *job)
 		.group = "job"};
 
 	if (s->ooms)
-		zn_oom_add(s->ooms, &oom, s->memory.arena.jobs);
+		zn_oom_add(s->ooms, &oom, &s->memory.arena);
 }
 
 /* The kernel kills a process of the second job that loads data. */

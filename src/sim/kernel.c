@@ -11,6 +11,7 @@
 #define SWITCHES_MORE    3        /* per millisecond, below this */
 #define OFFCPU_NS        61000ULL /* per launch */
 #define PREEMPT_EVERY    23       /* context switches */
+#define FAULT_EVERY      2        /* launches */
 #define MIGRATE_EVERY    67       /* ms */
 #define IOCTL_EVERY      19       /* ms with a launch */
 #define IOCTL_NS         9000ULL
@@ -34,6 +35,7 @@ void zn_sim_kernel(struct zn_sim *s, uint32_t rank, uint64_t launches)
 		p->count[zn_random_below(state, PREEMPT_EVERY) ? ZN_C_SWITCH_VOLUNTARY : ZN_C_SWITCH_INVOLUNTARY]++;
 		zn_memory_record(&s->memory, p, ZN_H_RUNQUEUE, zn_random_skewed(state, 2000, 90000), 0);
 	}
+	p->count[ZN_C_FAULTS_MINOR] += launches / FAULT_EVERY;
 	p->count[ZN_C_MIGRATE_CPU] += zn_random_below(state, MIGRATE_EVERY) == 0;
 	if (launches && zn_random_below(state, IOCTL_EVERY) == 0) {
 		bool contended = s->phase == ZN_SCENARIO_CONTENTION,

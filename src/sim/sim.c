@@ -43,7 +43,8 @@
 #define LOST_EVERY_MS  1000
 #define ERROR_EVERY_MS 5000
 #define BROKEN_GPU     2
-#define BROKEN_XID     94 /* a memory error that was contained */
+#define BROKEN_XID     94  /* a memory error that was contained */
+#define BROKEN_RESULT  226 /* CUDA_ERROR_CONTAINED, which the process is given that uses it */
 #define HUNG_RANK      5
 #define COPY_TIMES     40
 #define MANY_LAUNCHES  7 /* per millisecond */
@@ -543,20 +544,27 @@ static void start_anew(struct zn_sim *s, enum zn_scenario before)
 	zn_sim_job_start(s, 1);
 }
 
-/* Somebody has suspended the second job. */
+/* Somebody has suspended the second job, or its missing rank does not come back from the driver. */
+static enum zn_stop stop_of(const struct zn_sim *s, uint32_t rank)
+{
+	if (s->still == ZN_STILL_STOPPED)
+		return ZN_STOP_SIGNAL;
+	return s->still == ZN_STILL_DRIVER && rank == HUNG_RANK ? ZN_STOP_BLOCKED : ZN_STOP_NONE;
+}
+
 void zn_sim_stop(const struct zn_sim *s, struct zn_stopped *stopped)
 {
 	for (uint32_t rank = ZN_SIM_JOB_RANKS; rank < ZN_SIM_RANKS; rank++) {
 		const struct zn_proc *p = s->rank[rank];
 		uint32_t row = p ? (uint32_t)(p - s->memory.arena.procs) : 0;
-		bool now = p && s->still == ZN_STILL_STOPPED;
+		enum zn_stop now = p ? stop_of(s, rank) : ZN_STOP_NONE;
 
 		if (!p)
 			continue;
 		if (!now || stopped->id[row] != p->id || !stopped->since_ns[row])
 			stopped->since_ns[row] = now ? stopped->tick_ns : 0;
 		stopped->id[row] = p->id;
-		stopped->kind[row] = now ? ZN_STOP_SIGNAL : ZN_STOP_NONE;
+		stopped->kind[row] = now;
 	}
 }
 
@@ -575,13 +583,30 @@ static void count_losses(struct zn_sim *s)
 		s->memory.arena.shared->lost[ZN_LOST_SERIES]++;
 }
 
+/* Of the GPU's second rank: of the job that suffers. */
+static void fail_call(struct zn_sim *s)
+{
+	struct zn_proc *p = s->rank[2 * BROKEN_GPU + 1];
+	struct zn_failed *f = p ? zn_arena_failed(&s->memory.arena, (uint32_t)(p - s->memory.arena.procs)) : NULL;
+
+	if (!f)
+		return;
+	if (!f->since_key)
+		f->since_ns = zn_now_ns();
+	f->last_ns = zn_now_ns();
+	f->since_key = ZN_FAILED_KEY(zn_hooks_number("cuStreamSynchronize"), BROKEN_RESULT);
+	zn_failed_count(f, f->since_key, 1);
+	p->count[ZN_C_CUDA_ERRORS]++;
+}
+
 static void report_error(struct zn_sim *s)
 {
 	if (!s->xids || s->elapsed_ms % ERROR_EVERY_MS)
 		return;
-	if (s->phase == ZN_SCENARIO_XID)
+	if (s->phase == ZN_SCENARIO_XID) {
 		zn_xids_add(s->xids, zn_sim_gpu_pci(BROKEN_GPU), BROKEN_XID);
-	else if (s->phase == ZN_SCENARIO_AMDGPU)
+		fail_call(s);
+	} else if (s->phase == ZN_SCENARIO_AMDGPU)
 		zn_amdgpu_add(s->xids, zn_sim_gpu_pci(BROKEN_GPU), ZN_AMDGPU_RESET);
 }
 

@@ -139,7 +139,7 @@ static void refuse_delivery(struct zn_destination *s, uint64_t now_ns)
 	settle_delivery(s, ZN_SENT_REFUSED);
 }
 
-/* By the status alone, whatever became of the body after it. */
+/* The status alone decides, whatever became of the body after it. */
 static void conclude_reply(struct zn_destination *s, uint64_t now_ns)
 {
 	int status = s->reply.status;

@@ -17,7 +17,7 @@
 #include "zernel.h"
 
 #define START_MS   10000
-#define BLOCKED_NS (3 * ZN_NS_PER_S) /* a file that takes longer is told of */
+#define BLOCKED_NS (3 * ZN_NS_PER_S) /* a file that takes longer is reported */
 #define TELL_NS    (60 * ZN_NS_PER_S)
 #define TRIES      3 /* to copy what is just being written */
 
@@ -64,7 +64,7 @@ static void serve_daemon(struct zn_gauge_shared *shared, int root, int socket, s
 	} while (poll(&one, 1, ZN_GAUGE_MS) <= 0 || daemon_lives(socket));
 }
 
-/* One that the driver keeps may have the socket of a daemon that is no more. Where nobody listens on the control
+/* A gauge that the driver keeps may have the socket of a daemon that is no more. Where nobody listens on the control
  * socket, there is no other daemon. */
 static bool is_left_over(const char *control)
 {
@@ -91,7 +91,7 @@ static void open_companion(struct zn_companion *c, const char *control)
 		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
 	if (err == -EADDRINUSE && is_left_over(control) && !unlink(path))
 		err = zn_companion_open(c, path, ZN_COMPANION_OWNER);
-	if (err) /* who is not root is told of more than that */
+	if (err) /* for who is not root this is one failure of many */
 		zn_log(geteuid() ? ZN_DEBUG : ZN_WARN, "gauge: cannot listen on %.200s: %s; zernel-gpu is not heard",
 			path, strerror(-err));
 }
@@ -258,7 +258,7 @@ void zn_gauge_tick(struct zn_gauge *g, struct zn_hardware *to, uint64_t now_ns)
 	tell_blocked(g, to, now_ns);
 }
 
-/* One that a driver keeps ends by itself once that lets go of it: nobody waits for that. */
+/* A gauge that a driver keeps ends by itself once that lets go of it: nobody waits for that. */
 void zn_gauge_close(struct zn_gauge *g)
 {
 	if (g->worker.pid > 0 && g->worker.fd >= 0) {

@@ -64,7 +64,7 @@ static bool daemon_is_gone(int fd, int ms)
 	return poll(&one, 1, ms) > 0 && one.revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
-/* Until it has ended, or hangs although its time is up: then it is left to itself. True: the daemon has gone. */
+/* Waits until it has ended, or hangs although its time is up: then it is left to itself. True: the daemon has gone. */
 static bool watch_reader(int fd, pid_t pid, const struct shared *s)
 {
 	for (;;) {

@@ -171,13 +171,17 @@ static const uint32_t advices[] = {MADV_NORMAL, MADV_DONTNEED, MADV_FREE, MADV_H
 /* The event is described by memory, which a filter cannot see, so it cannot tell events apart. */
 static const uint32_t event_flags[] = {PERF_FLAG_FD_CLOEXEC};
 
-static const uint32_t writing[] = {O_ACCMODE | O_CREAT | O_TRUNC};
+/* Not O_ACCMODE: in musl that has O_PATH, with which nothing is read or written. */
+static const uint32_t writing[] = {O_WRONLY | O_RDWR | O_CREAT | O_TRUNC};
 static const uint32_t executable[] = {PROT_EXEC};
 
 /* With it a socket that listened, and was shut down, makes a connection. */
 static const uint32_t connecting[] = {MSG_FASTOPEN};
 
 static uint32_t own_pid[1];
+
+/* The thread of the loop has a filter before the others do; then all get one. */
+static const uint32_t further_filter[] = {SECCOMP_SET_MODE_FILTER};
 
 /* The writer makes new files alone. */
 static const uint32_t making[] = {O_CREAT | O_EXCL};
@@ -201,20 +205,16 @@ struct check {
 		call, argument, must, values, ZN_LEN(values)                                                           \
 	}
 static const struct check checks[] = {
-	CHECK_OF(SYS_sendto, 3, NO_BIT_OF, connecting),
-	CHECK_OF(SYS_sendmsg, 2, NO_BIT_OF, connecting),
-	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing),
-	CHECK_OF(SYS_bpf, 0, ONE_OF, bpf_commands),
-	CHECK_OF(SYS_mmap, 2, NO_BIT_OF, executable),
-	CHECK_OF(SYS_mprotect, 2, NO_BIT_OF, executable),
-	CHECK_OF(SYS_madvise, 2, ONE_OF, advices),
-	CHECK_OF(SYS_perf_event_open, 4, ONE_OF, event_flags),
-	CHECK_OF(SYS_ioctl, 1, ONE_OF, ioctl_requests),
-	CHECK_OF(SYS_fcntl, 1, ONE_OF, fcntl_commands),
+	CHECK_OF(SYS_sendto, 3, NO_BIT_OF, connecting), CHECK_OF(SYS_sendmsg, 2, NO_BIT_OF, connecting),
+	CHECK_OF(SYS_openat, 2, NO_BIT_OF, writing), CHECK_OF(SYS_bpf, 0, ONE_OF, bpf_commands),
+	CHECK_OF(SYS_mmap, 2, NO_BIT_OF, executable), CHECK_OF(SYS_mprotect, 2, NO_BIT_OF, executable),
+	CHECK_OF(SYS_madvise, 2, ONE_OF, advices), CHECK_OF(SYS_perf_event_open, 4, ONE_OF, event_flags),
+	CHECK_OF(SYS_ioctl, 1, ONE_OF, ioctl_requests), CHECK_OF(SYS_fcntl, 1, ONE_OF, fcntl_commands),
 	CHECK_OF(SYS_tgkill, 0, ONE_OF, own_pid), /* abort() */
 #ifdef __x86_64__
 	CHECK_OF(SYS_open, 1, NO_BIT_OF, writing),
 #endif
+	CHECK_OF(SYS_seccomp, 0, ONE_OF, further_filter), /* the last, see zn_sandbox_system_calls() */
 };
 static const struct check writer_checks[] = {CHECK_OF(SYS_openat, 2, ALL_BITS_OF, making)};
 static const struct check reader_checks[] = {
@@ -292,8 +292,8 @@ static int install_filter(unsigned flags)
 
 	if (code_len > CODE_MAX)
 		return -E2BIG;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		return -errno;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !(flags & SECCOMP_FILTER_FLAG_TSYNC))
+		return -errno; /* of a thread that has a filter it is set, and cannot be set again */
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) ? -errno : 0;
 }
 
@@ -315,11 +315,12 @@ static void build_filter(const struct check *check, size_t checks_count, const i
 	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));
 }
 
-int zn_sandbox_system_calls(void)
+int zn_sandbox_system_calls(enum zn_sandbox_threads of)
 {
 	own_pid[0] = (uint32_t)getpid();
-	build_filter(checks, ZN_LEN(checks), allowed, ZN_LEN(allowed));
-	return install_filter(SECCOMP_FILTER_FLAG_TSYNC); /* all threads: the finder runs already */
+	/* the last check is of what the last filter does not allow any more */
+	build_filter(checks, ZN_LEN(checks) - (of == ZN_SANDBOX_ALL_THREADS), allowed, ZN_LEN(allowed));
+	return install_filter(of == ZN_SANDBOX_ALL_THREADS ? SECCOMP_FILTER_FLAG_TSYNC : 0);
 }
 
 /* ---- Landlock: from Linux 5.13 on, where it is switched on. ---- */

@@ -6,7 +6,7 @@
  * a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has Landlock, those
  * beside /etc/hosts and /etc/resolv.conf to read.
  *
- * A delivery is handed over as a message (worker.c). What came of it is told in memory that both see.
+ * A delivery is handed over as a message (worker.c). What came of it lies in memory that both see.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -123,7 +123,7 @@ static bool is_busy(const struct sender *c)
 	return false;
 }
 
-/* Until the daemon has gone; then what waits is sent as far as that goes without delay. */
+/* Works until the daemon has gone. Then it sends what waits, as far as that goes without delay. */
 static void serve_daemon(struct sender *c)
 {
 	uint64_t end_ns;
@@ -237,7 +237,7 @@ static void run_sender(const struct start *s, const struct zn_worker *worker)
 
 /* ---- the daemon's side ---- */
 
-/* What the sender says of its start. */
+/* Returns what the sender says of its start. */
 static int start_sender(struct zn_sender *c, const struct start *s)
 {
 	int err = zn_worker_open(&c->worker);

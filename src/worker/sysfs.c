@@ -5,8 +5,9 @@
  * temperatures, clocks. Energy of the node by RAPL, by Cray's counters, and by meters of power. Counters of the ports
  * of InfiniBand and RoCE.
  *
- * A GPU that sleeps is not asked what would wake it. Text of drivers is bounded, and a figure that makes no sense is
- * absent.
+ * A GPU that sleeps is not asked what would wake it. One that goes from the bus while its driver has it, or that
+ * answers no more, is lost; a driver that gives a GPU back first makes it one that is none. Text of drivers is
+ * bounded, and a figure that makes no sense is absent.
  *
  * Limits: i915 and xe do not say there how busy a GPU is. Where there is no counter of energy, as with amdgpu and
  * meters of power, it is power summed up over the looks.
@@ -160,20 +161,37 @@ static void find_first(int device, const char *folder, const char *begin, char t
 	end_names(&n);
 }
 
-/* What was summed up of a GPU stays, as long as it is in its place. */
-static void place_gpu(struct zn_sysfs *s, uint32_t i, int devices, const char *pci, const char *driver)
+/* The place that a GPU has, else one that is free, else that of one without a driver; ZN_GPUS_MAX: there is none. */
+static uint32_t place_of(const struct zn_sysfs *s, const char *pci)
 {
+	uint32_t i = 0;
+
+	while (i < s->seen.count && strcmp(s->gpu[i].pci, pci))
+		i++;
+	if (i < ZN_GPUS_MAX)
+		return i;
+	for (i = 0; i < ZN_GPUS_MAX && (s->gpu[i].driven || s->gpu[i].lost);)
+		i++;
+	return i;
+}
+
+/* What was summed up of a GPU stays, as long as it has its place. */
+static void place_gpu(struct zn_sysfs *s, int devices, const char *pci, const char *driver)
+{
+	uint32_t i = place_of(s, pci);
 	struct zn_sysfs_gpu *g = &s->gpu[i];
-	int device = open_folder(devices, pci);
+	int device = i < ZN_GPUS_MAX ? open_folder(devices, pci) : -1;
 
 	if (device < 0)
 		return;
-	if (strcmp(g->pci, pci)) {
+	if (i == s->seen.count || strcmp(g->pci, pci)) {
 		*g = (struct zn_sysfs_gpu){0};
 		snprintf(g->pci, sizeof(g->pci), "%s", pci);
 		s->seen.gpu[i] = (struct zn_reading){0};
 		memcpy(s->seen.gpu[i].pci, g->pci, sizeof(g->pci));
+		s->seen.count += i == s->seen.count;
 	}
+	g->driven = true;
 	snprintf(g->driver, sizeof(g->driver), "%s", driver);
 	find_first(device, "drm", "card", g->card);
 	find_first(device, "hwmon", "hwmon", g->hwmon);
@@ -183,22 +201,19 @@ static void place_gpu(struct zn_sysfs *s, uint32_t i, int devices, const char *p
 static void find_gpus(struct zn_sysfs *s)
 {
 	int devices = open_folder(s->root, "bus/pci/devices");
-	uint32_t count = 0;
 	char pci[16];
 	const char *name, *driver;
 	struct names n;
 
 	begin_names(&n, s->root, "bus/pci/devices");
-	while (count < ZN_GPUS_MAX && (name = next_name(&n))) {
+	while ((name = next_name(&n))) {
 		zn_dcgm_pci(pci, (struct zn_str){name, strlen(name)});
 		if (strcmp(pci, name) || !(driver = driver_of(devices, pci)))
 			continue;
-		place_gpu(s, count++, devices, pci, driver);
+		place_gpu(s, devices, pci, driver);
 	}
-	end_names(&n);
 	if (devices >= 0)
 		close(devices);
-	s->seen.count = count;
 }
 
 /* ---- one GPU ---- */
@@ -258,9 +273,9 @@ static void read_link(struct look *l)
 		if (v != ZN_NOT_KNOWN && v && v < 255 * 10)
 			zn_reading_set(l->to, files[i].figure, v);
 	}
-	if (zn_reading_has(l->to, ZN_FIGURE_LINK_WIDTH) && l->to->value[ZN_FIGURE_LINK_WIDTH] > 64)
+	if (zn_reading_has(l->to, ZN_FIGURE_LINK_WIDTH) && l->to->value[ZN_FIGURE_LINK_WIDTH] > 32)
 		l->to->known &= ~(1ULL << ZN_FIGURE_LINK_WIDTH);
-	if (zn_reading_has(l->to, ZN_FIGURE_LINK_WIDTH_MAX) && l->to->value[ZN_FIGURE_LINK_WIDTH_MAX] > 64)
+	if (zn_reading_has(l->to, ZN_FIGURE_LINK_WIDTH_MAX) && l->to->value[ZN_FIGURE_LINK_WIDTH_MAX] > 32)
 		l->to->known &= ~(1ULL << ZN_FIGURE_LINK_WIDTH_MAX);
 }
 
@@ -287,6 +302,25 @@ static bool is_asleep(struct look *l)
 	if (known)
 		zn_reading_set(l->to, ZN_FIGURE_SUSPENDED, asleep);
 	return asleep;
+}
+
+/* Who is not there reads as ones. Four bytes do: some devices suffer from more. */
+static void read_presence(struct look *l)
+{
+	unsigned char id[4];
+	ssize_t n = -1;
+	int fd;
+
+	tell_file(l->s, l->gpu->pci, "config");
+	fd = openat(l->device, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0) {
+		n = read(fd, id, sizeof(id));
+		close(fd);
+	}
+	__atomic_store_n(&l->s->at->since_ns, 0, __ATOMIC_RELEASE);
+	l->gpu->lost = n == sizeof(id) && (id[0] & id[1] & id[2] & id[3]) == 0xff;
+	if (n == sizeof(id))
+		zn_reading_set(l->to, ZN_FIGURE_LOST, l->gpu->lost);
 }
 
 static void read_slow(struct look *l)
@@ -385,23 +419,68 @@ static void read_intel(struct look *l)
 #define SLOW_FIGURES                                                                                                   \
 	(((1ULL << ZN_FIGURE_COUNT) - 1) & ~((1ULL << ZN_FIGURE_LINK_SPEED) - 1) & ~(1ULL << ZN_FIGURE_SUSPENDED))
 
+/* Its folder is there. */
+static void look_inside(struct look *l, bool slow)
+{
+	if (is_asleep(l))
+		return;
+	if (slow && !l->gpu->is_virtual) /* a part of another device reads as ones there (SR-IOV 3.4.1) */
+		read_presence(l);
+	if (l->gpu->lost) {
+		l->to->known = 1ULL << ZN_FIGURE_LOST;
+		return;
+	}
+	if (slow)
+		read_slow(l);
+	if (!strcmp(l->gpu->driver, "amdgpu"))
+		read_amd(l);
+	else if (strcmp(l->gpu->driver, "nvidia"))
+		read_intel(l);
+	read_hwmon(l);
+}
+
+/* A virtual function comes and goes as the one that it belongs to is told. */
+static bool is_virtual(int devices, const char *pci)
+{
+	char path[64], target[8];
+
+	snprintf(path, sizeof(path), "%.16s/physfn", pci);
+	return readlinkat(devices, path, target, sizeof(target)) >= 0;
+}
+
+/* The link to a driver goes before the driver does, which may wait for who uses the GPU: one that reads as ones then
+ * was not given back. */
+static void look_for_driver(struct look *l, int devices)
+{
+	bool driven = driver_of(devices, l->gpu->pci) != NULL;
+
+	if (!driven && l->gpu->driven) {
+		l->gpu->lost = false;
+		if (!l->gpu->is_virtual && !is_asleep(l))
+			read_presence(l);
+	}
+	l->gpu->driven = driven || l->gpu->lost;
+}
+
 static void look_at_gpu(struct zn_sysfs *s, uint32_t i, int devices, uint64_t now_ns)
 {
 	struct look l = {s, &s->gpu[i], &s->seen.gpu[i], open_folder(devices, s->gpu[i].pci), now_ns};
-	bool slow = s->rounds % SLOW_ROUNDS == 0;
+	bool slow = s->rounds % SLOW_ROUNDS == 0, gone = l.device < 0 && errno == ENOENT;
 
 	l.to->known = slow || l.device < 0 ? 0 : l.to->known & SLOW_FIGURES;
+	if (gone && l.gpu->driven && !l.gpu->is_virtual) {
+		l.gpu->lost = true;
+		zn_reading_set(l.to, ZN_FIGURE_LOST, 1);
+	}
 	if (l.device < 0)
 		return;
-	if (!is_asleep(&l)) {
-		if (slow)
-			read_slow(&l);
-		if (!strcmp(l.gpu->driver, "amdgpu"))
-			read_amd(&l);
-		else if (strcmp(l.gpu->driver, "nvidia"))
-			read_intel(&l);
-		read_hwmon(&l);
-	}
+	if (slow)
+		l.gpu->is_virtual = is_virtual(devices, l.gpu->pci);
+	look_for_driver(&l, devices);
+	if (l.gpu->driven)
+		look_inside(&l, slow);
+	else
+		l.to->known = 0, l.gpu->lost = false;
 	close(l.device);
 }
 
@@ -421,7 +500,7 @@ static bool text_begins(const char *with)
 	return !strncmp(text + 1, with, strlen(with));
 }
 
-/* Packages, and the memory below them. Cores are inside of packages; a whole platform is told of as the node. */
+/* Packages, and the memory below them. Cores are inside of packages; a whole platform counts as the node. */
 static void find_rapl(struct zn_sysfs *s, const char *name)
 {
 	struct zn_sysfs_zone zone = {.unit = 1};
@@ -554,7 +633,7 @@ static void read_port(struct zn_sysfs *s, int port, const char *shown, struct zn
 	}
 }
 
-/* Of one device. A port is a folder with a number for a name. */
+/* Reads the ports of one device. A port is a folder with a number for a name. */
 static void read_ports(struct zn_sysfs *s, int devices, const char *device)
 {
 	struct zn_port_reading to = {0};

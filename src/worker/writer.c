@@ -165,7 +165,7 @@ static void take_message(struct writer *s, size_t bytes)
 		do_write(s, bytes - HEAD_BYTES);
 }
 
-/* Until the daemon has gone and all is read. */
+/* Works until the daemon has gone and all is read. */
 static void serve_daemon(struct writer *s)
 {
 	size_t bytes;
@@ -254,7 +254,7 @@ static void choose_temporary(struct writer *s)
 	snprintf(s->temporary, sizeof(s->temporary), NEW_FILE ".%016llx", (unsigned long long)number);
 }
 
-/* Whatever the folder's mode and its file system look like: a file tells. */
+/* Writes a file to find out: the folder's mode and its file system do not say whether that works. */
 static int try_folder(const struct writer *s, int folder)
 {
 	int err;
@@ -382,7 +382,9 @@ static bool send_message(
 	int err;
 
 	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
-	if (!s->available[directory] || !is_name(name) || text.len > TEXT_MAX)
+	bool may = verb == REMOVE ? s->wanted[directory] : s->available[directory]; /* a full disk can be cleared */
+
+	if (!may || s->worker.fd < 0 || !is_name(name) || text.len > TEXT_MAX)
 		return false;
 	strcpy(head.name, name);
 	err = zn_worker_put(&s->worker, &head, sizeof(head), text);

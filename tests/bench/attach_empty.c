@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * attach_empty OBJECT LIBRARY SYMBOL...: puts programs, such as the empty ones, on functions of a library the way the
- * daemon puts its own (one multi-uprobe link for entries, one for returns; at the same places). Reads lines: "+"
- * attaches, "-" detaches; each is answered with "ok".
+ * attach_empty WAY OBJECT LIBRARY SYMBOL...: puts programs, such as the empty ones, on functions of a library the way
+ * the daemon puts its own, at the same places. WAY "links": one multi-uprobe link for entries, one for returns;
+ * "session": one for both; "skip": the same, whose program spares each return; "auto": a session, if the kernel has
+ * them. Reads lines: "+" attaches, "-" detaches, "?" tells the way; the others are answered with "ok".
  */
 #define ZN_IN_probe /* what zernel.h keeps for the files of src/probe */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,14 +18,16 @@
 #include "bench.h"
 #include "zernel.h"
 
-#define TRACE_UPROBE_MULTI 48 /* enum bpf_attach_type of linux/bpf.h from 6.6 on */
-#define RETURN_FLAG        1
-#define SYMBOLS_MAX        256
+#define TRACE_UPROBE_MULTI   48 /* enum bpf_attach_type of linux/bpf.h from 6.6 on */
+#define TRACE_UPROBE_SESSION 57 /* likewise, from 6.13 on */
+#define RETURN_FLAG          1
+#define SYMBOLS_MAX          256
 
 static struct zn_elf_symbol spot[SYMBOLS_MAX];
 static struct zn_place place[SYMBOLS_MAX];
 static int spot_count;
-static int program[2], link_fd[2] = {-1, -1}; /* entry, return */
+static int program[2], link_fd[2] = {-1, -1}; /* entry, return; a session is in the former */
+static bool session;
 
 static void spots_find(const char *library, char **names, int count)
 {
@@ -41,19 +45,30 @@ static void spots_find(const char *library, char **names, int count)
 	close(fd);
 }
 
-static void programs_load(const char *path)
+/* False: it is refused. Of an object the programs that are not needed are not loaded. */
+static bool programs_load(const char *path, const char *way)
 {
-	static const char *const name[2] = {"at_entry", "at_return"};
+	const char *first = !strcmp(way, "links") ? "at_entry" : !strcmp(way, "skip") ? "at_entry_alone" : "at_both";
 	struct bpf_object *o = bpf_object__open_file(path, NULL);
+	struct bpf_program *p;
 
+	session = strcmp(way, "links") != 0;
 	if (!o)
 		die(path, strerror(errno));
-	for (int i = 0; i < 2; i++)
-		bpf_program__set_expected_attach_type(bpf_object__find_program_by_name(o, name[i]), TRACE_UPROBE_MULTI);
-	if (bpf_object__load(o))
-		die(path, "cannot be loaded");
-	for (int i = 0; i < 2; i++)
-		program[i] = bpf_program__fd(bpf_object__find_program_by_name(o, name[i]));
+	bpf_object__for_each_program(p, o)
+	{
+		const char *name = bpf_program__name(p);
+
+		bpf_program__set_autoload(p, !strcmp(name, first) || (!session && !strcmp(name, "at_return")));
+		bpf_program__set_expected_attach_type(p, session ? TRACE_UPROBE_SESSION : TRACE_UPROBE_MULTI);
+	}
+	if (bpf_object__load(o)) {
+		bpf_object__close(o);
+		return false;
+	}
+	program[0] = bpf_program__fd(bpf_object__find_program_by_name(o, first));
+	program[1] = session ? -1 : bpf_program__fd(bpf_object__find_program_by_name(o, "at_return"));
+	return true;
 }
 
 static int link_open(const char *library, int ret)
@@ -64,7 +79,7 @@ static int link_open(const char *library, int ret)
 		uint64_t path, offsets, ref_ctr_offsets, cookies;
 		uint32_t count, multi_flags, pid, pad;
 	} attr = {.prog_fd = (uint32_t)program[ret],
-		.attach_type = TRACE_UPROBE_MULTI,
+		.attach_type = session ? TRACE_UPROBE_SESSION : TRACE_UPROBE_MULTI,
 		.path = (uintptr_t)library,
 		.offsets = (uintptr_t)offset,
 		.count = (uint32_t)spot_count,
@@ -81,13 +96,13 @@ static int link_open(const char *library, int ret)
 
 static void attach(const char *library)
 {
-	for (int ret = 1; ret >= 0; ret--)
+	for (int ret = !session; ret >= 0; ret--)
 		link_fd[ret] = link_open(library, ret);
 }
 
 static void detach(void)
 {
-	for (int ret = 0; ret < 2; ret++)
+	for (int ret = 0; ret <= !session; ret++)
 		close(link_fd[ret]);
 }
 
@@ -95,16 +110,18 @@ int main(int argc, char **argv)
 {
 	char line[16];
 
-	if (argc < 4)
-		die("usage", "attach_empty OBJECT LIBRARY SYMBOL...");
-	spots_find(argv[2], argv + 3, argc - 3);
-	programs_load(argv[1]);
+	if (argc < 5)
+		die("usage", "attach_empty WAY OBJECT LIBRARY SYMBOL...");
+	spots_find(argv[3], argv + 4, argc - 4);
+	if (!strcmp(argv[1], "auto") ? !programs_load(argv[2], "session") && !programs_load(argv[2], "links")
+				     : !programs_load(argv[2], argv[1]))
+		die(argv[2], "cannot be loaded");
 	while (fgets(line, sizeof(line), stdin)) {
 		if (line[0] == '+')
-			attach(argv[2]);
-		else
+			attach(argv[3]);
+		else if (line[0] == '-')
 			detach();
-		puts("ok");
+		puts(line[0] != '?' ? "ok" : session ? "session" : "links");
 		fflush(stdout);
 	}
 	return 0;

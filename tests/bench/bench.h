@@ -53,4 +53,11 @@ static inline int by_size(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
+static inline int by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
 #endif

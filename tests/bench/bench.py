@@ -25,13 +25,14 @@ from loop import bench_loop
 from budget import bench_budget
 from growth import bench_growth
 from stacks import bench_stacks
+from requests import bench_requests
 from serving import bench_scrape, bench_snapshots, bench_tick
 
 BENCHES = (("call", bench_launch, "the cost of a call"),
            ("kernel", bench_kernel, "the cost of a system call and of a switch"),
            ("recording", bench_record, "recording"), ("scrapes", bench_scrape, "scrapes"),
            ("snapshots", bench_snapshots, "snapshots"), ("loop", bench_loop, "a training loop"),
-           ("stacks", bench_stacks, "stacks"),
+           ("stacks", bench_stacks, "stacks"), ("requests", bench_requests, "requests of servers"),
            ("start", bench_start, "start and stop"), ("memory", bench_memory, "memory"),
            ("size", bench_mapping, "size and mapping"), ("crowd", bench_crowd, "a crowded node"),
            ("bias", bench_bias, "bias"),

@@ -129,13 +129,6 @@ static double block_time(void (*call)(void), long calls)
 	return (double)(now_ns() - start) / (double)calls;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 static void time_calls(const char *name, long blocks, long calls)
 {
 	static double ns[BLOCKS_MAX];

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -137,7 +138,8 @@ def fleet(run, processes, rate):
 
 
 class Daemon:
-    """The daemon under test; `ready_s` and `stop_s` are how long it took to start and to end."""
+    """The daemon under test; `answered_s`, `ready_s` and `stop_s` are how long it took to answer first,
+    to have its probes on, and to end."""
 
     def __init__(self, cpu=None, *options):
         start = time.monotonic()
@@ -149,10 +151,21 @@ class Daemon:
             line = self.process.stderr.readline()
             if not line:
                 raise RuntimeError("the daemon ended at its start")
+            if "serving:" in line:
+                self.answered_s = self.first_answer(*re.search(r"ports (\d+)", line).groups()) - start
         self.ready_s = time.monotonic() - start
         self.metrics_port, self.ws_port = map(int, re.findall(r"port (\d+)", line))
         self.pid = self.process.pid
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    @staticmethod
+    def first_answer(port):
+        """When /health answered, whatever it says."""
+        with socket.create_connection(("127.0.0.1", int(port))) as s:
+            s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            if not s.recv(4096).startswith(b"HTTP/1.1 "):
+                raise RuntimeError("no answer")
+        return time.monotonic()
 
     def stop(self):
         start = time.monotonic()

@@ -17,4 +17,19 @@ int at_return(void *ctx)
 	return 0;
 }
 
+/* Of a session: one program at both, which knows not at which; and one whose return is spared. */
+SEC("uprobe")
+int at_both(void *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+SEC("uprobe")
+int at_entry_alone(void *ctx)
+{
+	(void)ctx;
+	return 1;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -2,6 +2,7 @@
 /* The least that times and counts calls by process: which function it is, the clock at the entry and at the return, one
  * look-up of the thread at each, one of the process, and three additions (calls, time, a bucket). No nesting, no lost
  * ends, no captures, no GPU time, nobody's share. What a probe costs that does more is held against it. */
+#include <stdbool.h>
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -35,8 +36,7 @@ static __always_inline struct thread *thread_now(void)
 	return bpf_map_lookup_elem(&threads, &at);
 }
 
-SEC("uprobe")
-int at_entry(void *ctx)
+static __always_inline int enter(void *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *t = thread_now();
@@ -48,8 +48,7 @@ int at_entry(void *ctx)
 	return 0;
 }
 
-SEC("uprobe")
-int at_return(void *ctx)
+static __always_inline int leave(void *ctx)
 {
 	__u64 now_ns = bpf_ktime_get_ns(), ns;
 	struct thread *t = thread_now();
@@ -68,6 +67,27 @@ int at_return(void *ctx)
 	__sync_fetch_and_add(&p->sum_ns, ns);
 	__sync_fetch_and_add(&p->bucket[ns >> 7 & (BUCKETS - 1)], 1);
 	return 0;
+}
+
+SEC("uprobe")
+int at_entry(void *ctx)
+{
+	return enter(ctx);
+}
+
+SEC("uprobe")
+int at_return(void *ctx)
+{
+	return leave(ctx);
+}
+
+extern bool bpf_session_is_return(void) __ksym __weak; /* from 6.10 to 6.19: later ones take an argument */
+
+/* The same as a session. */
+SEC("uprobe")
+int at_both(void *ctx)
+{
+	return bpf_session_is_return() ? leave(ctx) : enter(ctx);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -107,6 +107,28 @@ def bench_tick(run):
         run.row(f"a tick, 64 processes in 128 communicators of 16 ranks, {what}", f"{median(us):,.0f} us",
                 spread(us, "{:,.0f}"),
                 f"{TICK_LIMIT_US:,} us", median(us) <= TICK_LIMIT_US)
+    bench_groups(run)
+
+
+def roots_of_groups():
+    """Where control groups have CPU time and memory: the hierarchies of version 1, or that of version 2."""
+    found = {}
+    with open("/proc/self/mountinfo") as file:
+        for line in file:
+            left, (kind, _, options) = line.split(" - ")[0].split(), line.split(" - ")[1].split()[:3]
+            names = {"cgroup2": ["v2"], "cgroup": options.split(",")}.get(kind, [])
+            found.update({name: left[4] for name in names if left[3] == "/"})
+    first = [found[c] for c in ("cpu", "cpuacct", "cpuset", "memory") if c in found]
+    return list(dict.fromkeys(first)) or [found["v2"]]
+
+
+def bench_groups(run):
+    rows = [subprocess.check_output([f"{BUILD}/bench/groups", str(TICKS), *roots_of_groups()], text=True,
+        preexec_fn=pinned(CLIENT_CPU)).split()
+            for _ in range(SCRAPE_ROUNDS)]
+    us = [float(r[0]) / 1000 for r in rows]
+    run.row(f"a tick with 64 jobs' groups read, each in {max(int(r[2]) for r in rows)} s", f"{median(us) / 1e4:.2f} % of a core",
+            spread([u / 1e4 for u in us], "{:.2f}"), "1 %", median(us) <= 10000)
 
 
 def bench_scrape(run):

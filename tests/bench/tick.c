@@ -186,13 +186,6 @@ static uint64_t tick(uint64_t now_ns)
 	return cpu_ns() - start_ns;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 int main(int argc, char **argv)
 {
 	unsigned long times = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
@@ -213,7 +206,7 @@ int main(int argc, char **argv)
 		now_ns += ZN_NS_PER_S;
 		took[n] = tick(now_ns);
 	}
-	qsort(took, times, sizeof(*took), by_value);
+	qsort(took, times, sizeof(*took), by_size);
 	printf("%llu %llu\n", (unsigned long long)took[times / 2], (unsigned long long)took[times - 1]);
 	for (uint32_t i = 0; i < PROCESSES; i++) {
 		kill(child[i], SIGKILL);

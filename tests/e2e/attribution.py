@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the engine of a service does, divided among its requests: all shares add up, and those of a request that was
-alone are exactly what the engine did for it. The engine says itself what it has done."""
+"""What the engines of a service do, divided among its requests: all shares add up, and those of a request that was
+alone are exactly what the engines did for it, in the shapes that servers of language models have: one engine that is a
+child, one that is no relative, and several behind a router. The engines say themselves what they have done."""
 import json
 import os
 import sys
@@ -8,7 +9,7 @@ import threading
 
 from harness import CUDA, HERE, Daemon, Process, check, equal, folder, free_port, need, test, wait_until
 from inference import Client, Server, watched
-from llm_engine import CALLS, LAUNCHES
+from llm_engine import CALLS, FAULTS, LAUNCHES, SHARDS
 
 ENGINE = os.path.join(HERE, "llm_engine.py")
 CHAT = "/v1/chat/completions"
@@ -25,11 +26,11 @@ def has_engine(daemon, pid):
 
 def ask(client, events):
     """What the engine says that it has done by the last event."""
-    done = 0
+    said = {}
     for line in client.ask("POST", CHAT, {"events": events}):
         if line.startswith(b"data: {"):
-            done = json.loads(line[6:])["launches"]
-    return done
+            said = json.loads(line[6:])
+    return said["launches"]
 
 
 def start(daemon):
@@ -49,55 +50,109 @@ def grown(before, after, key, what):
     return after["serving"][key][what] - before["serving"][key][what]
 
 
-@test
-def what_an_engine_does_is_divided_among_its_requests():
-    daemon = Daemon()
-    server, pid = start(daemon)
-    client, events = Client(server), 13
-    first = ask(client, events)  # it launches for its requests alone from here on
-    before = ended(daemon, pid, 1)
-    warming = wait_until(lambda: serving(daemon, pid)["slowest"], "the slowest of a tick")[0]["duration_ms"]
-    engine = before["serving"]["engines"][0]["pid"]
-    calls = daemon.metrics().one("zernel_syscalls_total", pid=str(engine))
-    for _ in range(5):
-        ask(client, events)
-    alone = ended(daemon, pid, 6)
-    equal(alone["serving"]["alone"], 6, "requests that were alone")
-    equal(grown(before, alone, "work", "launches"), 5 * events * LAUNCHES, "launches for five requests")
-    equal(grown(before, alone, "shares", "launches"), 5 * events * LAUNCHES, "their shares")
-    equal(grown(before, alone, "idle", "launches"), 0, "launches for none")
-    slowest = wait_until(lambda: (s := serving(daemon, pid)["slowest"]) and s[-1]["duration_ms"] != warming and s,
-                         "the slowest of a later tick")
-    for r in slowest:
-        equal((r["route"], r["code"], r["exact"], r["events"]), (CHAT, "2xx", True, events), "one of them")
-        equal(r["share"]["launches"], events * LAUNCHES, "what it took")
-        check(events * CALLS <= r["share"]["system_calls"] <= events * (CALLS + 9), f"its system calls: {r['share']}")
+WHAT = {"launches": "zernel_cuda_launches_total", "system_calls": "zernel_syscalls_total",
+        "page_faults": "zernel_page_faults_total", "context_switches": "zernel_context_switches_total"}
 
-    def many(last):
+
+def totals(daemon, engines):
+    """Of processes, not of what was divided."""
+    m = daemon.metrics()
+    return {key: sum(sum(m.all(name, pid=str(e["pid"])).values()) for e in engines) for key, name in WHAT.items()}
+
+
+def rests(daemon, engines):
+    """What they have done does not change any more."""
+    return wait_until(lambda: (a := totals(daemon, engines)) == totals(daemon, engines) and a, "engines that rest")
+
+
+def all_at_once(server, events):
+    """What the engine says by the last of 28 requests."""
+    last = []
+
+    def many():
         mine = Client(server)
         for _ in range(7):
             last.append(ask(mine, events))
         mine.close()
-    last = []
-    threads = [threading.Thread(target=many, args=(last,)) for _ in range(4)]
+    threads = [threading.Thread(target=many) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    shared = ended(daemon, pid, 6 + 28)
+    return max(last)
+
+
+def is_divided(daemon, server, pid, engines=1):
+    """One request so that they launch for requests alone from there on, five that are alone, and 28 at one time."""
+    client, events = Client(server), 13
+
+    def counted():
+        said = ask(client, events)
+        return serving(daemon, pid)["serving"]["requests"] and said
+    first = wait_until(counted, "requests are of the service")
+    before = wait_until(lambda: (s := serving(daemon, pid)) and not s["serving"]["in_flight"] and s, "none in flight")
+    done, were_alone = before["serving"]["requests"], before["serving"]["alone"]
+    equal(len(before["serving"]["engines"]), engines, "engines")
+    begin = rests(daemon, before["serving"]["engines"])
+    warming = wait_until(lambda: serving(daemon, pid)["slowest"], "the slowest of a tick")[0]["duration_ms"]
+    for _ in range(5):
+        ask(client, events)
+    alone = ended(daemon, pid, done + 5)
+    equal(alone["serving"]["alone"] - were_alone, 5, "requests that were alone")
+    equal(grown(before, alone, "work", "launches"), 5 * events * LAUNCHES * engines, "launches for five requests")
+    equal(grown(before, alone, "shares", "launches"), 5 * events * LAUNCHES * engines, "their shares")
+    equal(grown(before, alone, "idle", "launches"), 0, "launches for none")
+    for what in ("system_calls", "page_faults", "context_switches"):
+        equal(grown(before, alone, "shares", what), grown(before, alone, "work", what), f"{what} of requests alone")
+    slowest = wait_until(lambda: (s := serving(daemon, pid)["slowest"]) and s[-1]["duration_ms"] != warming and s,
+                         "the slowest of a later tick")
+    for r in slowest:
+        equal((r["route"], r["code"], r["exact"], r["events"]), (CHAT, "2xx", True, events), "one of them")
+        equal(r["share"]["launches"], events * LAUNCHES * engines, "what it took")
+        check(r["share"]["system_calls"] >= events * CALLS * engines, f"its system calls: {r['share']}")
+        # those of the last step may be the next request's: an engine that runs is not looked at
+        check(r["share"]["page_faults"] >= (events - 1) * FAULTS * engines, f"its page faults: {r['share']}")
+    last = all_at_once(server, events)
+    shared = ended(daemon, pid, done + 5 + 28)
     equal(shared["serving"]["in_flight"], 0, "in flight")
-    equal(grown(before, shared, "work", "launches") + grown(before, shared, "idle", "launches"), max(last) - first,
-          "launches, by the engine's own account")
-    for what in ("launches", "system_calls", "context_switches", "cpu_s", "other_s"):
+    equal(grown(before, shared, "work", "launches") + grown(before, shared, "idle", "launches"), last - first,
+          "launches, by the engines' own account")
+    for what in shared["serving"]["work"]:
         all_of_it, shares = (grown(alone, shared, key, what) for key in ("work", "shares"))
         check(abs(all_of_it - shares) <= 0.001 * all_of_it + 1e-6, f"{what}: shares of {shares} in {all_of_it}")
-    calls = daemon.metrics().one("zernel_syscalls_total", pid=str(engine)) - calls
-    seen = sum(grown(before, shared, key, "system_calls") for key in ("work", "idle"))
-    check(abs(calls - seen) <= 0.001 * calls, f"system calls: {seen} of {calls}")
-    m = daemon.metrics()
+    end = rests(daemon, shared["serving"]["engines"])
+    for what in ("launches", "system_calls", "page_faults"):
+        seen, real = sum(grown(before, shared, key, what) for key in ("work", "idle")), end[what] - begin[what]
+        late = FAULTS * engines if what == "page_faults" else 0
+        check(abs(real - seen) <= 0.001 * real + late, f"{what}: {seen} of {real}")
+    client.close()
+    return slowest, shared
+
+
+@test
+def what_an_engine_does_is_divided_among_its_requests():
+    daemon = Daemon()
+    server, pid = start(daemon)
+    slowest, shared = is_divided(daemon, server, pid)
+    for r in slowest:
+        check(r["share"]["system_calls"] <= 13 * (CALLS + 11), f"its system calls: {r['share']}")
+        check(r["share"]["page_faults"] <= 14 * FAULTS + 13, f"its page faults: {r['share']}")
+    m, engine = daemon.metrics(), shared["serving"]["engines"][0]["pid"]
     equal(m.one("zernel_serving_requests_total", service=pid, how="alone") >= 6, True, "alone")
+    equal(m.one("zernel_serving_page_faults_total", service=pid), serving(daemon, pid)["serving"]["work"]["page_faults"],
+        "page faults")
     equal([dict(labels)["pid"] for labels in m.all("zernel_service_info", service=pid, role="gpu")], [str(engine)],
         "the engine")
+    client, events = Client(server), 13
+
+    def waits():
+        ask(client, events)
+        got = (serving(daemon, pid)["waits"] or {}).get("first_event", {"parts_ms": {}})
+        return got if "engine_other" in got["parts_ms"] else None
+    got = wait_until(waits, "a step with requests")
+    engine_ms = sum(v["now"] for k, v in got["parts_ms"].items() if k.startswith("engine_"))
+    check(0 < engine_ms <= 1.04 * got["p99_ms"]["now"], f"the time to the first event, by what the engine did: {got}")
+    equal((got["unusual"], got["says"]), (False, ""), "nothing is known to be unusual")
     client.close()
 
 
@@ -115,13 +170,24 @@ def an_engine_that_is_no_relative_is_joined_by_its_socket():
     service = wait_until(lambda: has_engine(daemon, pid), "the engine is of the service")
     equal([e["pid"] for e in service], [engine.pid], "the engine")
     equal([s["pid"] for s in daemon.json()["servers"]], [server.pid], f"servers, without {neighbour.pid}")
-    client, events = Client(server), 11
-    ask(client, events)
-    before = ended(daemon, pid, 1)
-    for _ in range(3):
-        ask(client, events)
-    after = ended(daemon, pid, 4)
-    for key in ("work", "shares"):
-        equal(grown(before, after, key, "launches"), 3 * events * LAUNCHES, f"launches: {key}")
-    client.close()
+    is_divided(daemon, server, pid)
     engine.kill()
+
+
+@test
+def engines_behind_a_router_are_divided_among_its_requests():
+    """Its calls of them are requests too, over HTTP/2 and Unix sockets, and parts of those that it answers."""
+    need("/usr/lib/python3/dist-packages/grpc")
+    daemon = Daemon()
+    server = Server("router", argv=[sys.executable, ENGINE, "launcher", (port := str(free_port())), folder(), CUDA],
+                    address=port)
+
+    def router():
+        return next((dict(ls)["pid"] for ls in daemon.metrics().all("zernel_service_info", port=port)), None)
+    pid = wait_until(router, "the router is watched")
+    wait_until(lambda: len(has_engine(daemon, pid) or []) == SHARDS, "the engines are of the service")
+    equal({dict(ls)["service"] for ls in daemon.metrics().all("zernel_service_info")}, {pid}, "services")
+    is_divided(daemon, server, pid, SHARDS)
+    for e in serving(daemon, pid)["serving"]["engines"]:
+        calls = [int(v) for ls, v in daemon.metrics().all("zernel_requests_total", pid=str(e["pid"])).items()]
+        check(sum(calls) > 34, f"calls of an engine: {calls}")

@@ -4,7 +4,7 @@ neighbours keep all of theirs. The budget is so small that these storms are beyo
 import os
 import signal
 
-from harness import Daemon, check, equal, main, test, wait_until
+from harness import Absent, Daemon, check, equal, main, test, wait_until
 from signals import tracked
 
 SOME = 101
@@ -108,6 +108,75 @@ def a_budget_spares_what_costs_too_much_and_marks_it():
     equal(count_reads(daemon, storm) - before, SOME, "reads after the storm")
     storm.end()
     daemon.gone(storm.pid)
+    equal(daemon.metrics().lost(), {}, "losses")
+
+
+def method(daemon):
+    return next(p["tier"] for p in daemon.json()["probes"] if p["family"] == "cuda_trace")
+
+
+def launches(daemon, actor, **kind):
+    return count(daemon, actor, "zernel_cuda_launches_total", **kind)
+
+
+def timed(daemon, actor):
+    return count(daemon, actor, "zernel_cuda_launch_latency_seconds_count")
+
+
+STORM = 20011  # launches at once
+
+
+@test
+def a_storm_of_launches_is_counted_to_the_call_while_its_timing_is_spared():
+    daemon = Daemon("--overhead-budget", "0.05%")
+    if method(daemon) != "uprobe_session":
+        raise Absent("this kernel has no uprobe sessions")
+    storm, quiet, short = storming(daemon), storming(daemon), storming(daemon)
+    storm.do("made = 0")
+    begin = launches(daemon, storm, kind="kernel")
+    storm_until(daemon, storm, "cuda_trace", f"launch(cuda, {STORM}); made += {STORM}")
+
+    def untimed():
+        made = storm.do(f"launch(cuda, {STORM}); made += {STORM}; answer = made")
+        equal(launches(daemon, storm, kind="kernel") - begin, made, "launches in the storm")
+        return timed(daemon, storm) < begin + made
+    wait_until(untimed, "a launch that was not timed", 30)
+    graphs = launches(daemon, storm, kind="graph")
+    storm.do(f"[ok(cuda.cuGraphLaunch(None, None)) for _ in range({STORM})]")
+    equal(launches(daemon, storm, kind="graph") - graphs, STORM, "graphs in the storm")
+    sampled = daemon.process_json(storm.pid)["sampled"]["cuda_trace"]
+    check(0 < sampled["now"] < 1 and 0 < sampled["seen"] < 1, f"what the snapshot says: {sampled}")
+    waits = count(daemon, storm, "zernel_cuda_sync_seconds_count")
+    storm.do(f"[ok(cuda.cuStreamSynchronize(None)) for _ in range({SOME})]")
+    equal(count(daemon, storm, "zernel_cuda_sync_seconds_count") - waits, SOME, "waits in the storm: they are timed")
+    # the neighbour, and one that ends in the midst of its own storm
+    before = timed(daemon, quiet)
+    quiet.do(f"launch(cuda, {SOME})")
+    equal(timed(daemon, quiet) - before, SOME, "launches of the neighbour that were timed")
+    check("sampled" not in daemon.process_json(quiet.pid), "the neighbour is spared something")
+    storm_until(daemon, short, "cuda_trace", f"launch(cuda, {STORM})")
+    short.tell("import threading; threading.Timer(0.3, os._exit, [0]).start(); launch(cuda, 100000000)")
+    daemon.gone(short.pid)
+    # and back
+    wait_until(lambda: ratio(daemon, storm, "cuda_trace") == 1, "launches are timed again", 60)
+    daemon.ticked(1)
+    before = timed(daemon, storm)
+    storm.do(f"launch(cuda, {SOME})")
+    equal(timed(daemon, storm) - before, SOME, "launches that were timed after the storm")
+    equal(daemon.metrics().lost(), {}, "losses")
+
+
+@test
+def by_two_links_every_launch_is_timed():
+    daemon = Daemon("--overhead-budget", "0.05%", "--uprobes", "links")
+    check(method(daemon) in ("uprobe_multi", "uprobe"), "libraries are hooked by sessions")
+    storm = storming(daemon)
+    before = timed(daemon, storm)
+    for _ in range(5):
+        storm.do(f"launch(cuda, {STORM})")
+        daemon.ticked(1)
+    equal(timed(daemon, storm) - before, 5 * STORM, "launches that were timed")
+    equal(ratio(daemon, storm, "cuda_trace"), None, "the part of the time in which they are")
     equal(daemon.metrics().lost(), {}, "losses")
 
 

@@ -4,15 +4,16 @@
 import contextlib
 import os
 
-from harness import CUDA, NCCL, NOBODY, Actor, Daemon, Driver, check, copy_of, equal, main, test, wait_until
+from harness import (CUDA, NCCL, NOBODY, Actor, Daemon, Driver, check, copy_of, equal, main, shared_daemon, test,
+                     test_shared, wait_until)
 from figures import compare, compare_metrics, shown
 
 GIB = 1 << 30
 
 
-def scenario(name, expect=(), nccl=None, unseen=False):
+def scenario(name, expect=(), nccl=None, unseen=False, start=shared_daemon):
     """unseen: what the driver does before its gate is over before the daemon can have hooked anything of it."""
-    daemon = Daemon(expect=expect)
+    daemon = start(expect=expect)
     with daemon.stopped() if unseen else contextlib.nullcontext():
         driver = Driver(name, nccl=nccl)
     daemon.attached(CUDA, *([nccl] if nccl else []))
@@ -25,28 +26,28 @@ def scenario(name, expect=(), nccl=None, unseen=False):
     return report
 
 
-@test
+@test_shared
 def memory_is_counted_exactly():
     r = scenario("memory")
     check(sum(r["used"].values()) and sum(r["failures"].values()), "the driver did something")
 
 
-@test
+@test_shared
 def launches_are_counted_exactly():
     check(all(scenario("launches")["launches"].values()), "the driver did something")
 
 
-@test
+@test_shared
 def waits_are_counted_exactly():
     check(sum(scenario("syncs")["syncs"].values()), "the driver did something")
 
 
-@test
+@test_shared
 def copies_are_counted_exactly():
     check(all(sum(c) for c in scenario("copies")["copies"].values()), "the driver did something")
 
 
-@test
+@test_shared
 def nccl_is_counted_exactly():
     r = scenario("nccl", nccl=NCCL, expect=["ncclCommAbort"])
     check(all(op["calls"] for op in r["nccl"].values()), "the driver did something")
@@ -54,12 +55,12 @@ def nccl_is_counted_exactly():
 
 @test
 def frees_of_unseen_memory_are_counted_apart():
-    equal(scenario("early", unseen=True)["unmatched"], 5, "frees")
+    equal(scenario("early", unseen=True, start=Daemon)["unmatched"], 5, "frees")
 
 
 @test
 def all_at_once_in_one_process():
-    scenario("devices,memory,launches,syncs,copies,nccl", nccl=NCCL, expect=["ncclCommAbort"])
+    scenario("devices,memory,launches,syncs,copies,nccl", nccl=NCCL, expect=["ncclCommAbort"], start=Daemon)
 
 
 SHORT = """
@@ -74,10 +75,10 @@ def short(count):
 """
 
 
-@test
+@test_shared
 def threads_that_have_one_kernel_stack_after_the_other():
     """A return finds its thread by the kernel stack, which the next thread of any process may have."""
-    daemon, actors = Daemon(), [Actor(("cuda", CUDA)) for _ in range(2)]
+    daemon, actors = shared_daemon(), [Actor(("cuda", CUDA)) for _ in range(2)]
     daemon.attached(CUDA)
     for actor in actors:
         actor.do(SHORT)
@@ -111,25 +112,25 @@ def gpus_are_identified_by_what_the_driver_says():
     equal(sorted(got), want, "GPUs in JSON")
 
 
-def visible(value, ids):
-    daemon, driver = Daemon(), Driver("memory", env={"CUDA_VISIBLE_DEVICES": value})
+def visible(value, ids, start=shared_daemon):
+    daemon, driver = start(), Driver("memory", env={"CUDA_VISIBLE_DEVICES": value})
     daemon.attached(CUDA)
     r = driver.start()
     shown(daemon, r)
     compare_metrics(daemon.metrics(), r, ids)
 
 
-@test
+@test_shared
 def visible_devices_in_another_order():
     visible("3,1,0,2", ["3", "1", "0", "2", "unknown"])
 
 
-@test
+@test_shared
 def visible_devices_two_of_them():
     visible("2,3", ["2", "3", "unknown", "unknown", "unknown"])
 
 
-@test
+@test_shared
 def visible_devices_only_one():
     visible("2", ["2", "unknown", "unknown", "unknown", "2"])
 
@@ -137,7 +138,7 @@ def visible_devices_only_one():
 @test
 def visible_devices_by_uuid():
     uuids = [f"GPU-face0000-0000-0000-0000-{n:012x}" for n in (1, 0, 3, 2)]
-    visible(",".join(uuids), [*uuids, "unknown"])
+    visible(",".join(uuids), [*uuids, "unknown"], Daemon)
 
 
 @test

@@ -5,8 +5,8 @@ import os
 import platform
 import shutil
 
-from harness import (CUDA, NCCL, TOOLS, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run, test,
-                     wait_until)
+from harness import (CUDA, NCCL, TOOLS, Absent, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run,
+                     shared_daemon, test, test_shared, wait_until)
 from figures import compare
 from places import places
 
@@ -35,8 +35,8 @@ def byte_at(actor, library, function, offset):
 
 def counted(path, scenario, nccl=None):
     """Every figure of the driver's report, with its GPU library of this form and with this NCCL."""
-    daemon, driver = Daemon(expect=["ncclCommAbort"] if "nccl" in scenario else ()), Driver(scenario, cuda=path,
-        nccl=nccl)
+    daemon = shared_daemon(expect=["ncclCommAbort"] if "nccl" in scenario else ())
+    driver = Driver(scenario, cuda=path, nccl=nccl)
     daemon.attached(path, *([nccl] if nccl else []))
     compare(daemon, driver.start())
     return daemon
@@ -56,47 +56,47 @@ def exact(name):
     return daemon
 
 
-@test
+@test_shared
 def behind_the_compare_of_drivers_525_to_550():
     exact("thunk")
 
 
-@test
+@test_shared
 def behind_a_landing_pad_and_the_compare():
     exact("pad_thunk")
 
 
-@test
+@test_shared
 def behind_a_landing_pad():
     exact("pads")
 
 
-@test
+@test_shared
 def a_frame_before_the_compare_begins_with_a_push():
     exact("frame")
 
 
-@test
+@test_shared
 def a_smaller_stack_is_not_passed_over():
     exact("sub")
 
 
-@test
+@test_shared
 def behind_a_compare_of_registers():
     exact("flags")
 
 
-@test
+@test_shared
 def a_place_that_is_jumped_to_is_not_taken():
     exact("loop")
 
 
-@test
+@test_shared
 def a_long_nop_is_a_kind_of_its_own():
     exact("long_nop")
 
 
-@test
+@test_shared
 def behind_a_landing_pad_of_nccl():
     need_x86()
     path = form("pads", "libnccl.so.2")
@@ -138,7 +138,7 @@ def small_library():
     return path
 
 
-@test
+@test_shared
 def small_functions_side_by_side():
     need_x86()
     path = small_library()
@@ -147,7 +147,7 @@ def small_functions_side_by_side():
                          "cuGraphLaunch": (0, "other"), "cuGraphLaunch_ptsz": (0, "other"),
                          "cuCtxSynchronize": (0, "nop")},
           "places")
-    daemon, actor = Daemon(), Actor(("cuda", path))
+    daemon, actor = shared_daemon(), Actor(("cuda", path))
     daemon.attached(path)
     for function, calls in (("cuLaunchKernel", 7), ("cuLaunchCooperativeKernel", 11), ("cuStreamSynchronize", 13),
                             ("cuEventSynchronize", 17), ("cuGraphLaunch", 3), ("cuGraphLaunch_ptsz", 5),

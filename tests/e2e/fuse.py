@@ -23,9 +23,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Server:
     """The process behind the mount. Nodes are numbered from 2 on, in the order of the files."""
 
-    def __init__(self, fd, files, silent, direct, gate):
+    def __init__(self, fd, files, silent, direct, gate, hold_s):
         self.fd, self.names, self.data = fd, list(files), list(files.values())
         self.silent, self.direct, self.gate, self.held, self.until = silent, direct, gate, [], None
+        self.hold_s = hold_s
 
     def attributes(self, node):
         size, mode = (0, 0o40755) if node == ROOT else (len(self.data[node - 2]), 0o100755)
@@ -93,7 +94,7 @@ class Server:
                 return  # unmounted
             if request and self.is_held(request):
                 self.held.append(request)
-                self.until = self.until or time.monotonic() + HOLD_S
+                self.until = self.until or time.monotonic() + self.hold_s
                 open(self.gate + ".held", "w").close()
             elif request:
                 self.answer(request)
@@ -109,7 +110,8 @@ class Fuse:
     """files: {name: bytes}; reads of the silent ones are answered after release(); root's opens of the direct ones
     bypass the page cache. Mounted as fusermount does it for a user: user_id, and others only with allow_other."""
 
-    def __init__(self, files, silent=(), direct=(), user=65534, allow_other=False, source="test"):
+    def __init__(self, files, silent=(), direct=(), user=65534, allow_other=False, source="test",
+                 hold_s=HOLD_S):
         if not os.path.exists("/dev/fuse"):
             raise Absent("no /dev/fuse")
         self.place = tempfile.mkdtemp(prefix="fuse-", dir=folder())
@@ -122,7 +124,7 @@ class Fuse:
         self.server = os.fork()
         if not self.server:
             try:
-                Server(fd, files, silent, direct, self.gate).run()
+                Server(fd, files, silent, direct, self.gate, hold_s).run()
             except BaseException:
                 traceback.print_exc()
             os._exit(0)

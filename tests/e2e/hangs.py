@@ -6,12 +6,14 @@ import os
 import signal
 import time
 
-from harness import Daemon, check, equal, folder, main, test, wait_until
+from fuse import Fuse
+from harness import ZERNEL, Daemon, check, equal, folder, main, run, test, wait_until
 from jobs import Group
 from signals import RANDOM_MAJOR
 from waits import rank
 
 MISSING, DOING, LONGEST = (f"zernel_nccl_{n}_seconds" for n in ("missing_rank", "missing_rank_doing", "longest_wait"))
+BLOCKED = "zernel_process_blocked_seconds"
 ALL_WAIT = "zernel_nccl_all_wait_seconds"
 RANKS = 4
 HELPERS = """
@@ -27,6 +29,9 @@ def p2p(call, peer, seconds=0):
     ok(getattr(nccl, call)(None, c_size_t(4), 7, peer, comm, None))
     ok(cuda.cuStreamSynchronize(None))
     cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(0))
+signal.signal(signal.SIGUSR2, lambda *_: None)  # which ends a sleep in the stand-in library, and doze()
+def doze(seconds):
+    CDLL(None).usleep(int(seconds * 1e6))
 def wait_for_others(seconds):
     cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(int(seconds * 1e6)))
     step()
@@ -62,9 +67,19 @@ def resolve():
 """
 
 
-def job(*options, count=RANKS, nranks=None):
+def cut_short(name, time, to):
+    """A file of this built-in rule, whose time is another one."""
+    rule, = (b for b in run([ZERNEL, "alerts", "defaults"]).stdout.split("\n\n") if b.split()[1] == name)
+    equal(rule.count(time), 1, "its time")
+    path = os.path.join(folder(), "rules")
+    with open(path, "w") as file:
+        file.write(rule.strip().replace(time, to) + "\n")
+    return path
+
+
+def job(*options, count=RANKS, nranks=None, **more):
     """A daemon, and ranks that have made three steps together. nranks: of all nodes."""
-    daemon = Daemon("--push-interval-ms", "500", *options)
+    daemon = Daemon("--push-interval-ms", "500", *options, **more)
     ranks = [rank(daemon, n, nranks or count) for n in range(count)]
     for a in ranks:
         a.do(HELPERS)
@@ -102,12 +117,18 @@ def found(daemon, actor, number, doing, patience=12):
     return key
 
 
+def wake(*actors):
+    """Their waits, which are sleeps, are over; one that is too early for that does no harm."""
+    for a in actors:
+        os.kill(a.pid, signal.SIGUSR2)
+    for a in actors:
+        a.answer("its wait")
+
+
 def come_back(ranks, missing_one):
-    """It issues what the others wait for; they have slept enough."""
+    """It issues what the others wait for."""
     missing_one.do("step()")
-    for a in ranks:
-        if a is not missing_one:
-            a.answer("its wait")
+    wake(*(a for a in ranks if a is not missing_one))
 
 
 @test
@@ -166,8 +187,7 @@ def a_rank_that_is_killed():
         check(time.monotonic() - began < 4, f"it took {time.monotonic() - began} s")
         said = says(daemon, ranks[0])
         check(f"waits for rank 3 (process {victim.pid}), which was killed (SIGKILL) " in said, said)
-        for a in ranks[:3]:
-            a.answer("its wait")
+        wake(*ranks[:3])
         daemon.end()
 
 
@@ -213,8 +233,7 @@ def who_leaves_or_ends_in_order_is_not_missing():
                seen=lambda: missing(daemon))
     daemon.ticked(2)
     equal([k for k in missing(daemon) if k[0] == "0"], [], "who has left")
-    for a in ranks[2:]:
-        a.answer("its wait")
+    wake(*ranks[2:])
     for a in (ranks[0], *ranks[2:]):
         a.end()
     wait_until(lambda: not missing(daemon), "nobody waits any more")
@@ -222,16 +241,20 @@ def who_leaves_or_ends_in_order_is_not_missing():
 
 @test
 def a_rank_that_does_not_come_back_from_the_driver():
-    """Its ioctl() has to wait for a page of memory, which comes 40 s later: the alert is after 30."""
+    """Its ioctl() has to wait for a page of memory, which comes when a pipe is written to: the alert is after 30 s."""
     daemon, ranks = job("--gpu-majors", RANDOM_MAJOR)
+    pipe = os.path.join(folder(), "pipe")
+    os.mkfifo(pipe)
     ranks[2].do(FAULT)
-    ranks[2].tell("threading.Timer(40, resolve).start(); libc.ioctl(fd, c_ulong(0x40085203), c_void_p(at))")
+    ranks[2].tell(f"threading.Thread(target=lambda: (open({pipe!r}).read(), resolve())).start(); "
+                  "libc.ioctl(fd, c_ulong(0x40085203), c_void_p(at))")
     wait_for(ranks, ranks[2], 41)
     found(daemon, ranks[2], 2, "driver")
     check("is inside the GPU driver" in says(daemon, ranks[0]), says(daemon, ranks[0]))
     check(not firing(daemon, "driver_unresponsive"), "not yet")
     wait_until(lambda: firing(daemon, "driver_unresponsive") and firing(daemon, "nccl_hang"), "both alerts fire", 40)
     check(30 < daemon.metrics().one("zernel_gpu_driver_stuck_seconds", pid=str(ranks[2].pid)) < 40, "for how long")
+    os.close(os.open(pipe, os.O_WRONLY))
     ranks[2].answer("its call")
     come_back(ranks, ranks[2])
     wait_until(lambda: not firing(daemon, "driver_unresponsive") and not missing(daemon), "all is well")
@@ -244,7 +267,7 @@ def the_last_of_a_chain_is_named():
     for n in (1, 2):
         ranks[n].do(f"first = comm; init({n - 1}, 2, b'pair'); second = comm; comm = first")
         ranks[n].do("comm = second; step(); comm = first")
-    ranks[1].tell("time.sleep(9)")
+    ranks[1].tell("doze(9)")
     for n in (0, 3):
         ranks[n].tell("wait_for_others(8)")
     ranks[2].tell("comm = second; wait_for_others(8); comm = first")
@@ -252,8 +275,7 @@ def the_last_of_a_chain_is_named():
         seen=lambda: missing(daemon))
     for n in (0, 2, 3):
         check(f"(process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
-    for a in ranks:
-        a.answer("its wait")
+    wake(*ranks)
 
 
 def pipeline_step(ranks):
@@ -272,7 +294,7 @@ def a_stage_of_a_pipeline_that_stands_still():
     daemon, ranks = job()
     for _ in range(5):
         pipeline_step(ranks)
-    ranks[1].tell("time.sleep(16)")
+    ranks[1].tell("doze(16)")
     ranks[0].tell("p2p('ncclSend', 1, 15)")
     ranks[2].tell("p2p('ncclRecv', 1, 15)")
     ranks[3].tell("p2p('ncclRecv', 2, 15)")
@@ -281,8 +303,7 @@ def a_stage_of_a_pipeline_that_stands_still():
     for n in (0, 2, 3):
         check(f"waits for rank 1 (process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
     wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 14)
-    for a in ranks:
-        a.answer("its wait")
+    wake(*ranks)
     ranks[1].do("p2p('ncclRecv', 0); p2p('ncclSend', 2)")
     ranks[2].do("p2p('ncclSend', 3)")
     wait_until(lambda: not missing(daemon) and not firing(daemon, "nccl_hang"), "all is well")
@@ -312,12 +333,11 @@ def operations_with_a_root():
              "c_size_t(4), 7, 0, comm, None))")
         a.do("def root():\n ok(nccl.ncclReduce(None, None, c_size_t(4), 7, 0, 0, comm, None))\n "
              "ok(cuda.cuStreamSynchronize(None))")
-    ranks[3].tell("time.sleep(7)")
+    ranks[3].tell("doze(7)")
     for a in ranks[:3]:
         a.tell("cuda.fake_cuda_set(b'sync_sleep_us', ctypes.c_long(6000000)); launch(cuda, 1); root()")
     found(daemon, ranks[3], 3, "asleep")
-    for a in ranks:
-        a.answer("its wait")
+    wake(*ranks)
     ranks[3].do("root()")
     wait_until(lambda: not missing(daemon), "it has come")
 
@@ -337,8 +357,8 @@ def all_ranks_of_this_node_wait():
     first = daemon.json("/why")["why"][0]["causes"][0]
     equal((first["cause"], first["sure"]), ("all_wait", "likely"), "the first cause")
     equal(missing(daemon), {}, "nobody of this node is missing")
+    wake(*ranks)
     for a in ranks:
-        a.answer("its wait")
         a.do("step()")
     wait_until(lambda: not daemon.metrics().all(ALL_WAIT), "they go on")
 
@@ -398,6 +418,56 @@ def a_process_in_uninterruptible_sleep():
     os.close(os.open(pipe, os.O_WRONLY))
     ranks[0].answer("its child")
     ranks[0].do("step()")
+
+
+@test
+def the_thread_that_has_slept_longest():
+    """The main thread goes on. Two others read files of file systems that do not answer, one after the other; a signal
+    makes the kernel wait for the answer alone."""
+    daemon, ranks = job("--alerts", cut_short("process_blocked", "30s", "6s"), count=1,
+                        expect=["alert process_blocked.* fires"])
+    mounts = [Fuse({"held": bytes(1 << 21)}, silent=["held"], allow_other=True, hold_s=120) for _ in range(2)]
+    pid = str(ranks[0].pid)
+    ranks[0].do("""
+import threading
+threads = []
+def read_file(path):
+    with open(path, 'rb') as file:
+        file.read(4096)
+def read_beside(path):
+    threads.append(threading.Thread(target=read_file, args=(path,)))
+    threads[-1].start()
+def interrupt(i):
+    signal.pthread_kill(threads[i].ident, signal.SIGUSR2)""")
+
+    def sleeps(i):
+        with open(f"/proc/{pid}/task/{tids[i]}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "D"
+
+    def blocked():
+        ranks[0].do("step()")
+        return daemon.process_json(ranks[0].pid).get("blocked", {})
+    began, tids = [], []
+    for i, fuse in enumerate(mounts):
+        ranks[0].do(f"read_beside({fuse.path('held')!r})")
+        fuse.holds()
+        began.append(time.monotonic())
+        ranks[0].do(f"interrupt({i})")
+        tids = ranks[0].do("answer = [t.native_id for t in threads]")
+        wait_until(lambda: sleeps(i), f"thread {i} is in state D")
+    wait_until(lambda: blocked().get("tid") == tids[0], "the first one", 20, seen=blocked)
+    told = blocked()
+    check(5 <= told["seconds"] <= time.monotonic() - began[0], f"since when: {told}")
+    wait_until(lambda: blocked()["in"], "where it sleeps", seen=blocked)
+    wait_until(lambda: firing(daemon, "process_blocked"), "the alert", 20)
+    check(6 < daemon.metrics().one(BLOCKED, pid=pid) <= time.monotonic() - began[0], "the metric")
+    mounts[0].release()
+    wait_until(lambda: blocked().get("tid") == tids[1], "the one that sleeps on", 20, seen=blocked)
+    check(told["seconds"] - 5 < blocked()["seconds"] <= time.monotonic() - began[1], "since when that does")
+    mounts[1].release()
+    wait_until(lambda: blocked() == {}, "their end", seen=blocked)
+    equal(daemon.metrics().all(BLOCKED), {}, "the metric then")
+    wait_until(lambda: not firing(daemon, "process_blocked"), "the end of the alert")
 
 
 if __name__ == "__main__":

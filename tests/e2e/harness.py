@@ -9,6 +9,7 @@ says so (test_timed), and is not believed while others keep the machine busy.
 """
 import contextlib
 import fcntl
+import functools
 import importlib
 import json
 import os
@@ -35,6 +36,7 @@ HIP = os.path.join(TOOLS, "libamdhip64.so.6")
 DRIVER, BURST = os.path.join(TOOLS, "driver"), os.path.join(TOOLS, "burst")
 PATIENCE = 60
 HANG = 600
+SLOWEST, SLOW_SECONDS = 20, 5  # as many tests that took so long are listed at the end
 BUSY = 0.1  # share of all CPUs that others take: more, and times say nothing
 ALONE = "/run/lock/zernel-tests"
 NOBODY = 65534
@@ -51,6 +53,14 @@ class State:
     cleanup = None
     folder = None
     simulated = False
+    shared = False
+
+
+class Shared:
+    """The daemon that tests under @test_shared have one after the other, its options, and what ends it."""
+    daemon = None
+    options = ()
+    cleanup = None
 
 
 def test(function):
@@ -69,6 +79,13 @@ def test_simulated(function):
     """A test whose daemons all simulate, in which no time decides. Such daemons see nothing of the machine, so these
     tests wait for no others, and run beside them."""
     function.simulated = True
+    return test(function)
+
+
+def test_shared(function):
+    """A test that looks at nothing but its own processes and libraries: such tests have one daemon after the other,
+    which is shared_daemon(), as a start takes two seconds of a CPU. It must not end it, nor fill a table of it."""
+    function.shared = True
     return test(function)
 
 
@@ -141,7 +158,9 @@ def copy_of(path, name):
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LINE = re.compile(rf"({NAME})(?:\{{(.*)\}})? ([^ ]+)")
+SERIES = re.compile(rf"({NAME})(?:\{{(.*)\}})?")
 LABEL = re.compile(rf'({NAME})="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(?:,|$)')
+SERIES_KEPT = 1 << 15
 SUFFIXES = {"summary": ("", "_sum", "_count"), "histogram": ("_bucket", "_sum", "_count")}
 
 
@@ -156,10 +175,18 @@ def parse_labels(text):
     return frozenset(labels)
 
 
+@functools.lru_cache(SERIES_KEPT)
+def parse_series(text):
+    """(name, labels) of a line without its value: most lines of a response were in the one before it."""
+    m = SERIES.fullmatch(text)
+    assert m, f"series {text!r}"
+    return m.group(1), parse_labels(m.group(2) or "")
+
+
 def parse_metrics(text):
     """Prometheus text 0.0.4, strictly: {(name, labels): value}. Families lie together, each with HELP and TYPE."""
     assert text.endswith("\n"), "the last line is cut"
-    values, family, kind, helped, seen = {}, None, None, None, set()
+    values, family, helped, seen, names = {}, None, None, set(), ()
     for line in text[:-1].split("\n"):
         if line.startswith("# HELP "):
             helped = line.split(" ", 3)[2]
@@ -168,13 +195,14 @@ def parse_metrics(text):
             family, kind = line.split(" ")[2:]
             assert family == helped and family not in seen, f"TYPE without its HELP, or twice: {line}"
             seen.add(family)
+            names = [family + s for s in SUFFIXES.get(kind, ("",))]
             continue
-        m = LINE.fullmatch(line)
-        assert m, f"line {line!r}"
-        name, labels, value = m.group(1), parse_labels(m.group(2) or ""), float(m.group(3))
-        assert name in [family + s for s in SUFFIXES.get(kind, ("",))], f"{name} in family {family}"
-        assert (name, labels) not in values, f"twice: {line}"
-        values[name, labels] = value
+        text, space, value = line.rpartition(" ")
+        assert space and value, f"line {line!r}"
+        series = parse_series(text)
+        assert series[0] in names, f"{series[0]} in family {family}"
+        assert series not in values, f"twice: {line}"
+        values[series] = float(value)
     return values
 
 
@@ -208,7 +236,7 @@ class Metrics(dict):
                 if n == "zernel_lost_total" and v and dict(ls)["what"] != "mapping"}
 
     def pids(self):
-        return {int(dict(ls)["pid"]) for _, ls in self if "pid" in dict(ls)}
+        return {int(value) for _, labels in self for name, value in labels if name == "pid"}
 
     def library(self, path):
         """{symbol: 0 or 1} of the file that is at this path now."""
@@ -263,19 +291,32 @@ class Daemon(Process):
     def __init__(self, *options, expect=(), binary=ZERNELD, argv=None, env=None, wanted=0):
         assert "--simulate" in options or not State.simulated, "a live daemon in a test of simulated ones"
         self.log = tempfile.TemporaryFile("w+")
-        self.expect, self.looked_at = expect, False
+        self.expect, self.looked_at, self.skipped = expect, False, 0
         ports = ["--metrics-port", "0", "--ws-port", "0"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
         super().__init__([*(argv or [binary]), *ports, *options], stderr=self.log, stdin=subprocess.DEVNULL,
                          env={**clean, "ZERNEL_CONTROL": "none", "ZERNEL_REPORT_DIR": "none",
                               **({} if "--simulate" in options else {"ZERNEL_OVERHEAD_BUDGET": "0%"}), **(env or {})})
-        self.wanted = wanted
+        self.wanted, self.simulated = wanted, "--simulate" in options
         ready = wait_until(self.ready, "the daemon being ready")
         self.port, self.ws_port = int(ready.group(1)), int(ready.group(2))
 
     def lines(self):
+        """What it has logged, since this test began if others had it before."""
         with open(f"/proc/self/fd/{self.log.fileno()}") as log:
-            return log.read().splitlines()
+            return log.read().splitlines()[self.skipped:]
+
+    def lend(self, expect):
+        """To a test that expects this in the log."""
+        self.expect, self.looked_at = expect, False
+
+    def take_back(self):
+        """Looks at what it has logged since; what comes later is the next test's."""
+        count = len(self.lines())
+        try:
+            self.look_at_log()
+        finally:
+            self.skipped += count
 
     def ready(self):
         if self.process.poll() is not None:
@@ -353,10 +394,19 @@ class Daemon(Process):
 
     def end(self):
         if self.process.poll() is None:
+            self.look_at_ghosts()
             self.process.send_signal(signal.SIGTERM)
         status = super().end()
         self.look_at_log()
         return status
+
+    def look_at_ghosts(self):
+        """Nobody is called one who is none: tests that make some end them first. A daemon that does not answer, or not
+        everybody, is not asked."""
+        with contextlib.suppress(OSError):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ghosts", timeout=2) as answer:
+                ghosts = parse_json(answer.read().decode())["ghosts"]
+            equal([g for g in ghosts if not self.simulated], [], "processes that are called ghosts")
 
     def kill(self):
         super().kill()
@@ -371,6 +421,37 @@ class Daemon(Process):
         equal(rest, [], "what the daemon complained about")
         for pattern in self.expect:
             check(any(re.search(pattern, s) for s in lines), f"the daemon said nothing like {pattern!r}")
+
+
+def shared_daemon(*options, expect=()):
+    """The daemon of the test before, if it has these options and lost nothing; else a new one."""
+    assert State.shared, "a shared daemon in a test that is not under @test_shared"
+    if Shared.daemon and (Shared.options != options or Shared.daemon.metrics().lost()):
+        end_shared()
+    if not Shared.daemon:
+        own, State.cleanup = State.cleanup, contextlib.ExitStack()
+        Shared.cleanup, Shared.options = State.cleanup, options
+        try:
+            Shared.daemon = Daemon(*options)
+            Actor(*((f"library{n}", path) for n, path in enumerate((CUDA, NCCL, HIP))))  # they stay hooked
+        except BaseException:
+            Shared.cleanup.close()
+            raise
+        finally:
+            State.cleanup = own
+    wait_until(lambda: not Shared.daemon.metrics().pids(), "the processes of other tests being gone",
+        seen=lambda: [(p["pid"], p["comm"]) for key in ("processes", "servers") for p in Shared.daemon.json()[key]])
+    Shared.daemon.lend(expect)
+    State.cleanup.callback(Shared.daemon.take_back)
+    return Shared.daemon
+
+
+def end_shared():
+    """It must end in order, and without a complaint."""
+    daemon, Shared.daemon = Shared.daemon, None
+    if daemon:
+        daemon.lend(())
+        Shared.cleanup.close()
 
 
 def application_env(more):
@@ -475,6 +556,7 @@ def hangs(*_):
 def run_one(function):
     """'passed', 'failed' or 'absent'."""
     State.checks, State.folder, State.simulated = 0, None, is_simulated(function)
+    State.shared = is_shared(function)
     signal.signal(signal.SIGALRM, hangs)
     signal.alarm(HANG)
     start = time.monotonic()
@@ -549,12 +631,40 @@ def is_simulated(function):
     return getattr(function, "simulated", False)
 
 
-def run_in_turn(functions):
-    """The results; each test waits for those of others, but for one that disturbs nobody."""
+def is_shared(function):
+    return getattr(function, "shared", False)
+
+
+def run_clocked(function):
+    start = time.monotonic()
+    return run_tries(function), time.monotonic() - start, function.__name__
+
+
+def run_with_one_daemon(functions):
+    """Tests that share one. It ends after a failure too, so that the next test has another one."""
     results = []
     for function in functions:
-        with contextlib.nullcontext() if is_simulated(function) else alone():
-            results.append(run_tries(function))
+        results.append(run_clocked(function))
+        if results[-1][0] == "failed" or function is functions[-1]:
+            try:
+                end_shared()
+            except Exception as error:
+                print(f"FAILED {function.__name__}: the daemon's end: {error}", flush=True)
+                results[-1] = "failed", *results[-1][1:]
+    return results
+
+
+def run_in_turn(functions):
+    """(result, seconds, name) of each; a test waits for those of others, but for one that disturbs nobody."""
+    shared = [f for f in functions if is_shared(f)]
+    results = []
+    if shared:
+        with alone():
+            results += run_with_one_daemon(shared)
+    for function in functions:
+        if function not in shared:
+            with contextlib.nullcontext() if is_simulated(function) else alone():
+                results.append(run_clocked(function))
     return results
 
 
@@ -578,7 +688,7 @@ def run_beside(functions, results):
     said.seek(0)
     *lines, last = said.read().split("\n")
     print("\n".join(lines).strip("\n"), flush=True)
-    results.extend(json.loads(last) if last.startswith("[") else ["failed"])
+    results.extend(map(tuple, json.loads(last)) if last.startswith("[") else [("failed", 0, "tests beside")])
 
 
 def run_lanes(functions):
@@ -601,6 +711,13 @@ def is_chosen(function, pattern):
     return pattern in function.__name__
 
 
+def list_slowest(results):
+    """Where time can be saved: the tests that took longest, all tries together."""
+    for _, seconds, name in sorted(results, key=lambda r: r[1], reverse=True)[:SLOWEST]:
+        if seconds >= SLOW_SECONDS:
+            print(f"slowest: {seconds:.1f} s {name}", flush=True)
+
+
 def run_all(pattern, root):
     allowed = not root or not os.geteuid()
     if not allowed:
@@ -608,10 +725,16 @@ def run_all(pattern, root):
     chosen = [f for f in tests if is_chosen(f, pattern) and allowed]
     results = run_lanes(chosen)
     lost = len(chosen) - len(results)  # of a process that ended before it could say
-    failed = results.count("failed") + max(0, lost)
-    print(f"{results.count('passed')} passed, {failed} failed", flush=True)
-    return 1 if failed or not results.count("passed") else 0
+    ends = [result for result, _, _ in results]
+    passed, failed = ends.count("passed"), ends.count("failed") + max(0, lost)
+    list_slowest(results)
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 1 if failed or not passed else 0
 
 
 def main(root=True):
+    """In a session of its own: who listens in the session of a process that uses a GPU is of its service, and beside
+    these tests others have servers."""
+    with contextlib.suppress(PermissionError):  # it leads one already
+        os.setsid()
     sys.exit(run_all(sys.argv[1] if len(sys.argv) > 1 else "", root))

@@ -5,7 +5,8 @@ The library is a stand-in (tests/fake/hip.c); tests/real calls AMD's own."""
 import os
 import tempfile
 
-from harness import CUDA, HIP, Actor, Daemon, check, equal, folder, main, test, wait_until
+from harness import (CUDA, HIP, Actor, Daemon, check, equal, folder, main, shared_daemon, test, test_shared,
+                     wait_until)
 from figures import by, copies
 from places import table
 
@@ -38,8 +39,8 @@ def box(words, places):
 TO_DEVICE, TO_HOST, ON_DEVICE, BY_ADDRESS = 1, 2, 3, 4
 
 
-def started(*options, env=None, before=(), **more):
-    daemon, actor = Daemon(*options, **more), Actor(("hip", HIP), env=env, before=before)
+def started(daemon=None):
+    daemon, actor = daemon or shared_daemon(), Actor(("hip", HIP))
     daemon.attached(HIP)
     actor.do(HELPERS)
     return daemon, actor
@@ -51,7 +52,7 @@ def used(daemon, actor):
     return by(daemon, actor, USED, "gpu_id")
 
 
-@test
+@test_shared
 def a_thread_has_a_device():
     daemon, actor = started()
     actor.do(f"first = take({MIB})")
@@ -68,7 +69,7 @@ def a_thread_has_a_device():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def a_context_is_a_device_too():
     """As JAX has it: contexts of devices, set before each call."""
     daemon, actor = started()
@@ -87,7 +88,7 @@ def a_context_is_a_device_too():
     equal(used(daemon, actor)["3"], 131 * MIB, "in a context that was made")
 
 
-@test
+@test_shared
 def every_function_of_the_table_is_hooked():
     daemon, _ = started()
     rows = table(HIP)
@@ -95,7 +96,7 @@ def every_function_of_the_table_is_hooked():
     equal(daemon.metrics().library(HIP), dict.fromkeys(rows, 1), "what is attached")
 
 
-@test
+@test_shared
 def many_threads_begin_on_one_device():
     """The first allocation of each enters the device: none of them replaces what another one has counted on it."""
     daemon, actor = started()
@@ -115,7 +116,7 @@ threads = [threading.Thread(target=body) for _ in range(16)]
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def every_kind_of_memory():
     daemon, actor = started()
     pid = str(actor.pid)
@@ -149,7 +150,7 @@ def every_kind_of_memory():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def one_function_gives_back_both_kinds_of_memory():
     daemon, actor = started()
     pinned = lambda: daemon.metrics().one("zernel_gpu_host_pinned_bytes", pid=str(actor.pid))  # noqa: E731
@@ -183,7 +184,7 @@ def a_thread_that_is_older_than_the_daemon():
     equal(used(daemon, actor), {"unknown": MIB, "0": 2 * MIB, "3": 4 * MIB}, "after a device was set")
 
 
-@test
+@test_shared
 def virtual_memory():
     daemon, actor = started()
     actor.do(f"where = (ctypes.c_int * 8)(1, 0, 1, 3); handle = u64(); ok(hip.hipMemCreate(byref(handle), "
@@ -217,7 +218,7 @@ LAUNCHES = {
 }
 
 
-@test
+@test_shared
 def launches_and_captures():
     daemon, actor = started()
     want = {"kernel": 0, "cooperative": 0, "graph": 5, "captured": 0}
@@ -243,7 +244,7 @@ def launches_and_captures():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def copies_have_a_direction():
     daemon, actor = started()
     kinds = (0, TO_DEVICE, TO_HOST, ON_DEVICE, BY_ADDRESS, 1024)
@@ -268,7 +269,7 @@ def copies_have_a_direction():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def copies_by_their_names():
     daemon, actor = started()
     for name in ("hipMemcpyHtoD", "hipMemcpyHtoDAsync", "hipMemcpyDtoH", "hipMemcpyDtoHAsync", "hipMemcpyDtoD",
@@ -285,7 +286,7 @@ def copies_by_their_names():
         "copies")
 
 
-@test
+@test_shared
 def memory_that_is_set():
     daemon, actor = started()
     calls = size = 0
@@ -301,7 +302,7 @@ def memory_that_is_set():
     equal(got, [calls, size], "calls and bytes")
 
 
-@test
+@test_shared
 def waits_and_loads():
     daemon, actor = started()
     actor.do("hip.fake_hip_sleep(ctypes.c_long(20000))")
@@ -327,7 +328,7 @@ def waits_and_loads():
 def what_the_runtime_says_of_a_gpu():
     for call in ("hipDeviceGetUuid(ctypes.create_string_buffer(16), 2)",
             "hipGetDevicePropertiesR0600(ctypes.create_string_buffer(1472), 2)"):
-        daemon, actor = started()
+        daemon, actor = started(Daemon())
         actor.do(f"ok(hip.{call}); ok(hip.hipDeviceGetPCIBusId(ctypes.create_string_buffer(16), 16, 2)); "
                  f"ok(hip.hipDeviceTotalMem(byref(u64()), 2))")
         actor.do(f"ok(hip.hipSetDevice(2)); take({MIB}); ok(hip.hipMemGetInfo(byref(u64()), byref(u64())))")

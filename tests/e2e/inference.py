@@ -221,15 +221,19 @@ http.createServer(async (req, res) => {
 """
 
 
+def of_node(source):
+    """What a server of node is started with; its engine is a child of its."""
+    port, path = free_port(), os.path.join(folder(), "server.js")
+    with open(path, "w") as file:
+        file.write(source)
+    return {"address": port, "argv": [need("node"), path, str(port), sys.executable, os.path.join(HERE, "llm_server.py"),
+                                      CUDA]}
+
+
 @test
 def requests_of_node_are_counted():
-    """Its engine is a child; the size of a chunk is a piece of its own."""
-    port = free_port()
-    path = os.path.join(folder(), "server.js")
-    with open(path, "w") as file:
-        file.write(NODE)
-    asks_exactly("node", address=port, argv=[need("node"), path, str(port), sys.executable,
-                                            os.path.join(HERE, "llm_server.py"), CUDA])
+    """The size of a chunk is a piece of its own."""
+    asks_exactly("node", **of_node(NODE))
 
 
 class Raw:
@@ -368,6 +372,93 @@ def a_server_beside_its_engine_is_watched_and_its_neighbour_is_not():
     equal([(r["route"], r["requests"]["2xx"], r["in_flight"]) for r in found[0]["routes"]], [(CHAT, 7, 0)], "in JSON")
     server.end()
     wait_until(lambda: not daemon.metrics().one("zernel_service_info", pid=pid), "the server is gone")
+
+
+class Hammer(threading.Thread):
+    """Asks again and again, on one connection as long as it is there. Counts by the server that answered: it says its
+    process id."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server, self.raw, self.answered, self.stop = server, None, [], threading.Event()
+
+    def ask(self):
+        """When it was asked; None: the server went away."""
+        at = time.monotonic()
+        try:
+            self.raw = self.raw or Raw(self.server)
+            self.raw.send(self.raw.script((SHORT, 0)))
+            if b"text" in self.raw.read(b"text"):
+                return at
+        except OSError:
+            pass
+        if self.raw:
+            self.raw.close()
+        self.raw = None
+        return None
+
+    def run(self):
+        while not self.stop.is_set():
+            at = self.ask()
+            if at:
+                self.answered.append(at)
+            else:
+                time.sleep(0.001)
+
+
+class Replaced(Process):
+    def __init__(self):
+        self.address = str(free_port())
+        super().__init__([sys.executable, os.path.join(HERE, "llm_server.py"), "replaced", self.address, CUDA],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+
+    connect = Server.connect
+
+    def replace(self):
+        """The process id of the next one."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+@test
+def a_server_that_is_replaced_is_counted_from_when_it_is_watched():
+    """On the same port, while clients ask. What they ask once it is said to be watched is counted, to the last one, on
+    connections from before that and on new ones."""
+    daemon, servers = Daemon(), Replaced()
+    for _ in range(13):
+        begin, hammers = time.monotonic(), [Hammer(servers) for _ in range(4)]
+        for hammer in hammers:
+            hammer.start()
+        time.sleep(0.02)
+        pid = servers.replace()
+        watched(daemon, servers, pid)
+        since = time.monotonic()
+        time.sleep(0.05)
+        for hammer in hammers:
+            hammer.stop.set()
+        for hammer in hammers:
+            hammer.join()
+        before = at_rest(daemon, pid).done()
+        all_of_it, late = (sum(at > when for h in hammers for at in h.answered) for when in (begin, since))
+        check(late <= before.get("2xx", 0) <= all_of_it, f"{before} of {late} to {all_of_it}")
+        for hammer in hammers:
+            check(hammer.raw, "a connection from before")
+            for n in range(7):
+                check(hammer.ask(), "an answer")
+        fresh = [Hammer(servers) for _ in range(5)]
+        for hammer in fresh:
+            for n in range(3):
+                check(hammer.ask(), "an answer")
+        seen = at_rest(daemon, pid)
+        equal(seen.done(), {"2xx": before.get("2xx", 0) + 4 * 7 + 5 * 3}, "requests")
+        equal(seen.lost(), {}, "lost")
+        for hammer in hammers[:2] + fresh:  # the others are there when the server goes
+            hammer.raw.close()
 
 
 @test_timed

@@ -13,8 +13,7 @@ import sys
 import time
 
 from harness import (CUDA, DRIVER, HERE, NCCL, ROOT, TOOLS, Absent, Actor, Daemon, Driver, Process, check, copy_of,
-                     equal,
-                     folder, main, run, test, test_timed, wait_until)
+                     equal, folder, main, run, shared_daemon, test, test_shared, test_timed, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
 
@@ -76,13 +75,13 @@ def attached_before_calls_that_come_a_second_and_a_half_after_the_library():
 
 # ---- where
 
-@test
+@test_shared
 def in_another_mount_namespace():
     """The path exists only there: what is at it here is something else."""
     place = os.path.join(folder(), "only-there")
     os.mkdir(place)
     script = f"mount -t tmpfs none {place} && cp {CUDA} {place}/libcuda.so.1 && exec \"$@\""
-    daemon = Daemon()
+    daemon = shared_daemon()
     driver = Driver("launches", cuda=f"{place}/libcuda.so.1",
                     before=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
     check(not os.listdir(place), "nothing is there for us")
@@ -91,7 +90,7 @@ def in_another_mount_namespace():
     counted(daemon, driver.start())
 
 
-@test
+@test_shared
 def in_a_chroot():
     root = os.path.join(folder(), "root")
     needed = run(["ldd", DRIVER]).stdout.split() + run(["ldd", CUDA]).stdout.split()
@@ -100,7 +99,7 @@ def in_a_chroot():
         shutil.copy(path, root + path)
     shutil.copy(DRIVER, root)
     shutil.copy(CUDA, root)
-    daemon = Daemon()
+    daemon = shared_daemon()
     driver = Driver("launches", cuda="/libcuda.so.1", program="/driver", before=["chroot", root])
     daemon.attached(f"{root}/libcuda.so.1")
     counted(daemon, driver.start())
@@ -111,37 +110,37 @@ def found_in(place):
     os.makedirs(home, mode=0o700)
     try:
         path = shutil.copy(CUDA, home)
-        daemon, driver = Daemon(), Driver("launches", cuda=path)
+        daemon, driver = shared_daemon(), Driver("launches", cuda=path)
         daemon.attached(path)
         counted(daemon, driver.start())
     finally:
         shutil.rmtree(home)
 
 
-@test
+@test_shared
 def under_home():
     found_in("/home")
 
 
-@test
+@test_shared
 def under_tmp():
     found_in("/tmp")
 
 
-@test
+@test_shared
 def two_copies_at_once():
     paths = [copy_of(CUDA, f"{n}/libcuda.so.1") for n in (1, 2)]
-    daemon = Daemon()
+    daemon = shared_daemon()
     drivers = [Driver("launches", cuda=path) for path in paths]
     daemon.attached(*paths)
     for driver in drivers:
         counted(daemon, driver.start())
 
 
-@test
+@test_shared
 def a_copy_replaced_on_disk():
     path = copy_of(CUDA, "libcuda.so.1")
-    daemon, old = Daemon(), Driver("launches", cuda=path)
+    daemon, old = shared_daemon(), Driver("launches", cuda=path)
     daemon.attached(path)
     os.rename(copy_of(CUDA, "new"), path)
     check(not daemon.metrics().library(path), "the new file is another one")
@@ -258,10 +257,10 @@ def a_copy_that_is_written_over():
     counted(daemon, new.start())
 
 
-@test
+@test_shared
 def a_library_that_is_closed_and_opened_again():
     path = copy_of(CUDA, "libcuda.so.1")
-    daemon, actor = Daemon(), Actor(("cuda", path))
+    daemon, actor = shared_daemon(), Actor(("cuda", path))
     daemon.attached(path)
     actor.do("ready(cuda); launch(cuda, 17)")
     actor.do("from _ctypes import dlclose; dlclose(cuda._handle)")
@@ -284,9 +283,9 @@ def variant(name, *options):
     return to
 
 
-@test
+@test_shared
 def attached_tells_the_truth_of_each_symbol():
-    daemon = Daemon()
+    daemon = shared_daemon()
     path = variant("libcuda.so.1", "-DcuGraphLaunch=another_name", "-DcuEventSynchronize=one_more")
     actor = Actor(("cuda", path), ("whole", CUDA))
     daemon.attached(path, CUDA)
@@ -300,9 +299,9 @@ def attached_tells_the_truth_of_each_symbol():
     equal(daemon.metrics().all(LAUNCHES, pid=str(actor.pid)), {(("kind", "kernel"),): 7}, "launches")
 
 
-@test
+@test_shared
 def two_names_of_one_function_count_once():
-    daemon, actor = Daemon(), Actor(("nccl", NCCL))
+    daemon, actor = shared_daemon(), Actor(("nccl", NCCL))
     daemon.attached(NCCL)
     actor.do("comm = c_void_p(); ok(nccl.pncclCommInitAll(byref(comm), 1, None))")
     call = "AllReduce(None, None, c_size_t(11), 7, 0, comm, None)) for _ in range(%d)]"
@@ -314,11 +313,11 @@ def two_names_of_one_function_count_once():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def two_hooked_names_of_one_function_count_once():
     one, other = "cuStreamSynchronize", "cuStreamSynchronize_ptsz"
     path = variant("libcuda.so.1", f"-D{other}=unused", f"-Wl,--defsym,{other}={one}")
-    daemon, actor = Daemon(), Actor(("cuda", path))
+    daemon, actor = shared_daemon(), Actor(("cuda", path))
     daemon.attached(path)
     actor.do(f"ready(cuda); [ok(cuda.{one}(None)) for _ in range(7)]; [ok(cuda.{other}(None)) for _ in range(5)]")
     hooked = daemon.metrics().library(path)
@@ -408,10 +407,10 @@ def broken_files_are_refused_and_counted():
     counted(daemon, driver.start(), {"elf": len(files)})
 
 
-@test
+@test_shared
 def a_file_without_our_functions_is_no_loss():
     path = copy_of("/bin/true", "libcuda.so.1")
-    daemon, actor = Daemon(), Actor()
+    daemon, actor = shared_daemon(), Actor()
     actor.do(f"map_executable({path!r})")
     wait_until(lambda: any("has none of the hooked functions" in s for s in daemon.lines()), "looking at it")
     equal(daemon.metrics().lost(), {}, "what was lost")
@@ -426,10 +425,10 @@ def vendor(pattern):
     return found[0]
 
 
-@test
+@test_shared
 def the_vendors_nccl():
     path = vendor("/usr/local/cuda*/lib*/libnccl.so.2")
-    daemon, actor = Daemon(), Actor(("nccl", path))
+    daemon, actor = shared_daemon(), Actor(("nccl", path))
     daemon.attached(path)
     call = "answer = [nccl.nccl%s for _ in range(%d)]"
     results = actor.do(call % ("AllReduce(None, None, c_size_t(11), 7, 0, None, None)", 19))
@@ -442,10 +441,10 @@ def the_vendors_nccl():
     equal(metrics.lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def the_vendors_stub():
     stub = vendor("/usr/local/cuda*/lib*/stubs/libcuda.so")
-    daemon, actor = Daemon(), Actor(("cuda", stub))
+    daemon, actor = shared_daemon(), Actor(("cuda", stub))
     daemon.attached(stub)
     results = actor.do("answer = [cuda.cuMemAlloc_v2(byref(u64()), c_size_t(4096)) for _ in range(11)]")
     code = results[0]
@@ -508,7 +507,7 @@ def programs_keep_to_the_stack_of_their_thread():
     wait_until(lambda: "sched_switch" in programs(daemon), "programs on the scheduler")
     code = programs(daemon)
     shared = {name for name in code if ADD_PER_CPU in code[name]}
-    for name in ("gpu_mem_entry", "gpu_mem_return", "cuda_entry", "cuda_return", "nccl_entry", "nccl_return"):
+    for name in ("gpu_mem_call", "cuda_call", "nccl_call"):
         check(code[name] and name not in shared, f"{name} has a stack per CPU")
     major, minor = map(int, platform.release().split(".")[:2])
     equal("process_exit" in shared, (major, minor) >= (6, 13), f"process_exit has one, on {platform.release()}")

@@ -12,8 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, folder,
-                     main, need,
-                     run, test, wait_until)
+                     main, need, run, shared_daemon, test, test_shared, wait_until)
 from clients import read_snapshots
 from figures import compare, compare_metrics, shown
 
@@ -176,9 +175,9 @@ def exec_ends_what_was_before():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def a_forked_child_is_a_process_of_its_own():
-    daemon = Daemon()
+    daemon = shared_daemon()
     actor = actor_with_memory(daemon)
     child = actor.do("""
 r, w = os.pipe()
@@ -200,10 +199,10 @@ os.read(r, 1)""")
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def threads_are_let_go():
     """More threads in all than there is room for at one time."""
-    daemon, actor = Daemon(), Actor(("cuda", CUDA))
+    daemon, actor = shared_daemon(), Actor(("cuda", CUDA))
     daemon.attached(CUDA)
     actor.do("ready(cuda)")
     actor.do("import threading\ndef one():\n t = threading.Thread(target=launch, args=(cuda, 1, 201)); t.start(); "
@@ -458,17 +457,24 @@ def no_allocation_once_it_is_ready():
     equal(daemon.end(), 0, "exit status")
 
 
+def let_go(daemon):
+    """Waits until it holds nothing of what came and went: a library goes some ticks after its last process."""
+    for path in (CUDA, NCCL):
+        daemon.detached(path)
+    daemon.ticked(1)
+
+
 @test
 def nothing_grows():
     """Descriptors and memory are the same after a second run of everything as after the first."""
     daemon = Daemon(expect=["ncclCommAbort"])
     many_pass(daemon, 4 * 211)  # how many rows are in use at once, and so touched, is the machine's business
     everything_comes_and_goes(daemon)
-    daemon.detached(CUDA)
+    let_go(daemon)
     fds = daemon.fds_at_rest()
     resident = daemon.metrics().one("process_resident_memory_bytes")
     everything_comes_and_goes(daemon)
-    daemon.detached(CUDA)
+    let_go(daemon)
     wait_until(lambda: daemon.fds() <= fds, f"{fds} descriptors again")
     grown = daemon.metrics().one("process_resident_memory_bytes") - resident
     check(grown < 1 << 20, f"{grown} more bytes of memory")

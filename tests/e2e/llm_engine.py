@@ -5,26 +5,32 @@
     llm_engine.py engine SOCKET CUDA      batches: each step is for all requests at one time
     llm_engine.py both PORT SOCKET CUDA   the front end, whose child is the engine
     llm_engine.py zmq-front PORT SOCKET, zmq-engine SOCKET CUDA     the same over ZMQ
+    llm_engine.py launcher PORT FOLDER CUDA     a router and SHARDS engines, children of a launcher that does nothing
+                                                else; each step is a call of gRPC over the Unix socket of each engine
 
-A step of the engine is LAUNCHES launches and CALLS system calls more than what it takes to talk. Each event says how
-many launches the engine has done in all. Until it is asked for the first time it launches now and then: a library is
-hooked a moment after it was mapped.
+A step of the engine is LAUNCHES launches, CALLS system calls and FAULTS page faults more than what it takes to talk.
+Each event says how many launches the engine has done in all. Until it is asked for the first time it launches now and
+then: a library is hooked a moment after it was mapped.
 """
 import asyncio
 import ctypes
 import json
+import mmap
 import os
 import select
 import socket
 import sys
+import threading
 import time
 
-LAUNCHES, CALLS, GAP = 7, 211, 0.002
+SHARDS = 2
+LAUNCHES, CALLS, FAULTS, GAP = 7, 211, 31, 0.002
 
 
 class Engine:
     def __init__(self, cuda):
         self.cuda, self.done, self.active = ctypes.CDLL(cuda), 0, {}
+        self.pages = mmap.mmap(-1, FAULTS * mmap.PAGESIZE)
         context = ctypes.c_void_p()
         assert self.cuda.cuInit(0) == 0
         assert self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
@@ -44,6 +50,9 @@ class Engine:
             self.launch()
         for _ in range(CALLS):
             os.getppid()
+        self.pages.madvise(mmap.MADV_DONTNEED)
+        for i in range(FAULTS):
+            self.pages[i * mmap.PAGESIZE] = 1
         said = []
         for key in list(self.active):
             self.active[key] -= 1
@@ -92,6 +101,82 @@ def run_zmq_engine(path, cuda):
         time.sleep(GAP)
 
 
+def end_with_input():
+    threading.Thread(target=lambda: os.read(0, 1) or os._exit(0), daemon=True).start()
+
+
+def run_shard(path, cuda):
+    """Its handlers have one thread, which is the one that launches."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import grpc
+    end_with_input()
+    made = []
+
+    def step(request, context):
+        if request == b"warm":
+            made[0].launch()
+        else:
+            made[0].step()
+        return b"%d" % made[0].done
+    server = grpc.server(ThreadPoolExecutor(max_workers=1, initializer=lambda: made.append(Engine(cuda))))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Shard", {
+        "Step": grpc.unary_unary_rpc_method_handler(step)}),))
+    assert server.add_insecure_port(f"unix:{path}")
+    server.start()
+    server.wait_for_termination()
+
+
+class Router(threading.Thread):
+    """Each step is for all requests at one time, and of all engines."""
+
+    def __init__(self, front, loop, paths):
+        super().__init__(daemon=True)
+        import grpc
+        self.front, self.loop, self.active, self.asked = front, loop, {}, threading.Event()
+        channels = [grpc.insecure_channel(f"unix:{path}") for path in paths]
+        for channel in channels:
+            grpc.channel_ready_future(channel).result(timeout=60)
+        self.steps = [channel.unary_unary("/test.Shard/Step") for channel in channels]
+
+    def begin(self, line):
+        ask = json.loads(line)
+        self.active[ask["id"]] = ask["events"]
+        self.asked.set()
+
+    def run_step(self, what):
+        return sum(int(call.result()) for call in [step.future(what) for step in self.steps])
+
+    def run(self):
+        while not self.asked.wait(0.1):
+            self.run_step(b"warm")
+        while True:
+            self.asked.wait()
+            self.asked.clear()
+            while self.active:
+                done = self.run_step(b"step")
+                for key in list(self.active):
+                    self.active[key] -= 1
+                    left = self.active[key]
+                    if not left:
+                        del self.active[key]
+                    self.loop.call_soon_threadsafe(self.front.heard, json.dumps(
+                        {"id": key, "launches": done, "left": left}))
+                time.sleep(GAP)
+
+
+def run_launcher(port, folder, cuda):
+    paths = [os.path.join(folder, f"shard{n}.sock") for n in range(SHARDS)]
+    for path in paths:
+        if os.fork() == 0:
+            run_shard(path, cuda)
+    if os.fork() == 0:
+        end_with_input()
+        asyncio.run(run_front(port, paths, route))
+    while os.read(0, 1):
+        pass
+
+
 class Front:
     def __init__(self):
         self.queues, self.ids, self.send = {}, 0, None
@@ -126,33 +211,44 @@ class Front:
         await self.answer(json.loads(body), send)
 
 
-async def run_front(port, path, over_zmq):
+async def talk(front, path):
+    came = asyncio.Event()
+
+    async def on_engine(reader, writer):
+        front.send = writer.write
+        came.set()
+        while True:
+            line = await reader.readline()
+            if not line:
+                return
+            front.heard(line)
+    await asyncio.start_unix_server(on_engine, path)
+    await came.wait()
+
+
+async def talk_over_zmq(front, path):
+    import zmq
+    import zmq.asyncio
+    engine = zmq.asyncio.Context().socket(zmq.PAIR)
+    engine.bind(f"ipc://{path}")
+
+    async def listen():
+        while True:
+            front.heard(await engine.recv())
+    front.send = lambda text: asyncio.ensure_future(engine.send(text))
+    asyncio.ensure_future(listen())
+
+
+async def route(front, paths):
+    router = Router(front, asyncio.get_event_loop(), paths)
+    front.send = router.begin
+    router.start()
+
+
+async def run_front(port, path, connect):
     import uvicorn
     front = Front()
-    if over_zmq:
-        import zmq
-        import zmq.asyncio
-        engine = zmq.asyncio.Context().socket(zmq.PAIR)
-        engine.bind(f"ipc://{path}")
-
-        async def listen():
-            while True:
-                front.heard(await engine.recv())
-        front.send = lambda text: asyncio.ensure_future(engine.send(text))
-        asyncio.ensure_future(listen())
-    else:
-        came = asyncio.Event()
-
-        async def on_engine(reader, writer):
-            front.send = writer.write
-            came.set()
-            while True:
-                line = await reader.readline()
-                if not line:
-                    return
-                front.heard(line)
-        await asyncio.start_unix_server(on_engine, path)
-        await came.wait()
+    await connect(front, path)
     config = uvicorn.Config(front, host="127.0.0.1", port=int(port), log_level="critical", lifespan="off", loop="none")
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None
@@ -171,5 +267,7 @@ if __name__ == "__main__":
         run_engine(*arguments)
     elif kind == "zmq-engine":
         run_zmq_engine(*arguments)
+    elif kind == "launcher":
+        run_launcher(*arguments)
     else:
-        asyncio.run(run_front(*arguments, kind == "zmq-front"))
+        asyncio.run(run_front(*arguments, talk_over_zmq if kind == "zmq-front" else talk))

@@ -8,6 +8,7 @@ import asyncio
 import ctypes
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -146,7 +147,25 @@ def run_script(address):
         threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 
 
+def run_replaced(address):
+    """Starts a server for each line of its input, in a process of its own, and says which; the one before is killed,
+    and its port is the next one's at once."""
+    server = 0
+    for _ in sys.stdin:
+        if server:
+            os.kill(server, signal.SIGKILL)
+            os.waitpid(server, 0)
+        server = os.fork()
+        if not server:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            run_script(address)
+        print(server, flush=True)
+    if server:
+        os.kill(server, signal.SIGKILL)
+
+
 LIBRARIES = {
+    "replaced": run_replaced,
     "uvicorn": lambda address: run_uvicorn(address, loop="asyncio", http="h11"),
     "uvloop": lambda address: run_uvicorn(address, loop="uvloop", http="httptools"),
     "hypercorn": run_hypercorn,

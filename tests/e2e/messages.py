@@ -8,10 +8,12 @@ import math
 import os
 import re
 import socket
+import time
 import urllib.request
 
-from clients import api, prometheus, target
-from harness import (CUDA, PATIENCE, Absent, Actor, Daemon, check, copy_of, equal, folder, main, need, parse_metrics,
+from clients import api, need_module, prometheus, target
+from harness import (CUDA, PATIENCE, Absent, Actor, Daemon, check, copy_of, equal, folder, main, need,
+                     parse_metrics,
                      run, test, test_simulated,
                      wait_until)
 
@@ -268,6 +270,33 @@ def prometheus_takes_native_histograms():
             summary, what)
     wait_until(lambda: api(server, "query",
         query=f"histogram_quantile(0.99, sum(rate({name}_hist_seconds[10s])))")["result"], "a rate")
+    process.kill()
+
+
+@test_simulated
+def the_slowest_requests_are_exemplars():
+    """By the client library's own reader, and kept by Prometheus."""
+    daemon = Daemon("--simulate", "--simulate-scenario", "server")
+    process, server = prometheus(daemon, "--enable-feature=exemplar-storage")
+    parser = need_module("prometheus_client.openmetrics.parser")
+
+    def exemplars():
+        text = daemon.get("/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})
+        return [s for f in parser.text_string_to_metric_families(text) for s in f.samples if s.exemplar]
+    for sample in wait_until(exemplars, "exemplars"):
+        labels, limit = sample.exemplar.labels, float(sample.labels["le"])
+        check(sample.name in ("zernel_request_duration_hist_seconds_bucket",
+                              "zernel_request_first_event_hist_seconds_bucket"), sample.name)
+        check(limit / 2 <= sample.exemplar.value <= limit or limit < 0.0011, f"{sample.exemplar.value} in {limit}")
+        check(set(labels) <= {"waited", "events", "work"} and labels["work"] in ("alone", "shared"), labels)
+        check(abs(float(sample.exemplar.timestamp) - time.time()) < 120, sample.exemplar.timestamp)
+
+    def kept():
+        series = api(server, "query_exemplars", query="zernel_request_duration_hist_seconds_bucket",
+            start=str(time.time() - 300), end=str(time.time() + 60))
+        return [e for s in series for e in s["exemplars"]]
+    found = wait_until(kept, "exemplars in Prometheus")
+    check(all("engine waiting for the GPU" in e["labels"]["waited"] for e in found), found)
     process.kill()
 
 

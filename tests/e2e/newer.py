@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Functions that newer programs call, each with figures of its own: copies by a struct or in batches, memory that is
 set, registered or shared by several GPUs, green contexts, what loads code, and what NCCL has learnt since 2.27."""
-from harness import CUDA, NCCL, Actor, Daemon, check, equal, main, test, wait_until
+from harness import CUDA, NCCL, Actor, Daemon, check, equal, main, shared_daemon, test, test_shared, wait_until
 from figures import by, copies
 
 MIB = 1 << 20
@@ -32,16 +32,16 @@ def boxes(*extents):
 HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4
 
 
-def started(nccl=False):
+def started(daemon=None, nccl=False):
     libraries = [("cuda", CUDA), ("nccl", NCCL)] if nccl else [("cuda", CUDA)]
-    daemon, actor = Daemon(), Actor(*libraries)
+    daemon, actor = daemon or shared_daemon(), Actor(*libraries)
     daemon.attached(*(path for _, path in libraries))
     actor.do(HELPERS)
     actor.do("ready(cuda)")
     return daemon, actor
 
 
-@test
+@test_shared
 def copies_in_batches():
     daemon, actor = started()
     for suffix in ("", "_ptsz", "_v2", "_v2_ptsz"):
@@ -54,7 +54,7 @@ def copies_in_batches():
 
 @test
 def a_batch_beyond_what_is_read():
-    daemon, actor = started()
+    daemon, actor = started(Daemon())
     actor.do("ok(cuda.cuMemcpyBatchAsync(None, None, sizes(*[7] * 1031), c_size_t(1031)))")
     actor.do("ok(cuda.cuMemcpyBatchAsync(None, None, c_void_p(8), c_size_t(1)))")
     actor.do("ok(cuda.cuMemcpyBatchAsync(None, None, None, c_size_t(0)))")
@@ -62,7 +62,7 @@ def a_batch_beyond_what_is_read():
     equal(daemon.metrics().lost(), {"batch": 7, "user_read": 1}, "what was lost")
 
 
-@test
+@test_shared
 def copies_that_a_struct_describes():
     daemon, actor = started()
     names = ["cuMemcpy2D_v2", "cuMemcpy2D_v2_ptds", "cuMemcpy2DUnaligned_v2", "cuMemcpy2DUnaligned_v2_ptds",
@@ -84,7 +84,7 @@ def copies_that_a_struct_describes():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def copies_between_gpus_that_wait():
     daemon, actor = started()
     for name, times in (("cuMemcpyPeer", 3), ("cuMemcpyPeer_ptds", 5)):
@@ -92,7 +92,7 @@ def copies_between_gpus_that_wait():
     equal(copies(daemon, actor), {"dtod": (8, 8 * MIB)}, "copies")
 
 
-@test
+@test_shared
 def memory_that_is_set():
     daemon, actor = started()
     calls = size = 0
@@ -109,7 +109,7 @@ def memory_that_is_set():
 
 @test
 def host_memory_that_is_registered():
-    daemon, actor = started()
+    daemon, actor = started(Daemon())
     pid = str(actor.pid)
     actor.do(f"ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 40), c_size_t({64 * MIB}), 0))")
     actor.do(f"ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 41), c_size_t({MIB}), 0))")
@@ -124,7 +124,7 @@ def host_memory_that_is_registered():
     equal(daemon.metrics().lost(), {"unmatched_free": 1}, "one that was never seen")
 
 
-@test
+@test_shared
 def multicast_handles_are_no_memory():
     daemon, actor = started()
     actor.do("handles = [u64() for _ in range(5)]; [ok(cuda.cuMulticastCreate(byref(h), None)) for h in handles]")
@@ -133,7 +133,7 @@ def multicast_handles_are_no_memory():
     equal(daemon.metrics().all("zernel_gpu_memory_used_bytes", pid=str(actor.pid)), {}, "memory")
 
 
-@test
+@test_shared
 def memory_of_a_green_context():
     daemon, actor = started()
     actor.do("green, ctx = c_void_p(), c_void_p(); ok(cuda.cuGreenCtxCreate(byref(green), None, 2, 1))")
@@ -156,7 +156,7 @@ LOADS = {"module": ["cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx", "c
                    "cuGraphUpload_ptsz"]}
 
 
-@test
+@test_shared
 def what_loads_code_is_timed():
     daemon, actor = started()
     pid = str(actor.pid)
@@ -176,7 +176,7 @@ def nccl_calls(daemon, actor):
             for op in by(daemon, actor, "zernel_nccl_calls_total", "op")}
 
 
-@test
+@test_shared
 def one_sided_operations_and_windows():
     daemon, actor = started(nccl=True)
     actor.do("comm = c_void_p(); ok(nccl.ncclCommInitAll(byref(comm), 1, None))")
@@ -191,7 +191,7 @@ def one_sided_operations_and_windows():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def communicators_that_shrink_and_grow():
     daemon, actor = started(nccl=True)
     actor.do("comms = (c_void_p * 4)(); ok(nccl.ncclCommInitAll(comms, 4, None))")
@@ -207,7 +207,7 @@ def communicators_that_shrink_and_grow():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
-@test
+@test_shared
 def a_simulated_group_ends():
     daemon, actor = started(nccl=True)
     groups = "zernel_nccl_group_seconds_count"
@@ -217,7 +217,7 @@ def a_simulated_group_ends():
     equal(daemon.metrics().one(groups, pid=str(actor.pid)), 1, "groups that were run")
 
 
-@test
+@test_shared
 def what_waits_for_other_ranks_is_their_time():
     daemon, actor = started(nccl=True)
     actor.do("launch(cuda, 1)")

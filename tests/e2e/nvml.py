@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from harness import BUILD, TOOLS, Daemon, Process, State, check, equal, folder, main, run, test, wait_until
+from harness import BUILD, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, run, test, wait_until
 
 PROGRAM = os.path.join(BUILD, "zernel-gpu")
 NVML, OLD = os.path.join(TOOLS, "libnvidia-ml.so.1"), os.path.join(TOOLS, "nvml-old", "libnvidia-ml.so.1")
@@ -117,6 +117,12 @@ def nvml_tells_of_gpus_and_goes():
     equal(metrics.all("zernel_gpu_instance_vram_bytes"), {
         (("gpu_id", f"MIG-11111111-000{i}"), ("kind", kind), ("model", "NVIDIA H100 MIG 1g.10gb"), ("of", GPU["gpu_id"])): size << 30
         for i in (1, 2) for kind, size in (("used", 1), ("total", 10))}, "MIG instances")
+    tagged = run([ZERNEL, "job", "start", "77", "--pid", str(os.getpid()), f"gpus={SECOND['uuid']}", "--control",
+                  f"{folder()}/run/control.sock"])
+    equal(tagged.returncode, 0, tagged.stderr)
+    wait_until(lambda: one(daemon, "zernel_job_gpu_utilization_ratio", job_id="77") == 0.86, "what its job's GPU does")
+    entry, = daemon.json("/jobs")["jobs"]
+    equal(entry["gpu_utilization"], 0.86, "the same as JSON")
     wait_until(lambda: one(daemon, "zernel_gpu_throttled_seconds_total", reason="thermal"), "throttling")
     shown = next(g for g in daemon.json()["gpus"] if g["gpu_id"] == GPU["gpu_id"])["device"]
     equal((shown["power_watts"], shown["lost"], shown["throttled_by"]), (413.207, 0, ["power", "thermal"]), "JSON")

@@ -12,7 +12,7 @@ import time
 from harness import CUDA, NCCL, NOBODY, ZERNEL, Actor, Daemon, State, check, equal, free_port, main, run, test, \
     wait_until
 from claims import job, live
-from hangs import HELPERS, firing
+from hangs import HELPERS, firing, wake
 from waits import PREPARE
 
 COMMANDS = ["CLIENT PROTOCOL 2", "TIMEOUT 5", "SET FORMAT json", "VERBOSE STATUS"]
@@ -124,7 +124,7 @@ class Pair:
 
     def go_on(self):
         self.ranks[1].do("step()")
-        self.ranks[0].answer("its wait")
+        wake(self.ranks[0])
 
 
 def entry(daemon, name=None):
@@ -186,8 +186,7 @@ def ras_where_all_ranks_of_this_node_wait():
     cause = entry(daemon)["causes"][0]
     check(cause["cause"] == "all_wait" and cause["says"].endswith(f"; NCCL's RAS says: {said}"), cause)
     equal(service.asked, [COMMANDS], "it is asked once")
-    for a in pair.ranks:
-        a.answer("its wait")
+    wake(*pair.ranks)
 
 
 @test

@@ -109,9 +109,10 @@ def stacks_interrupted_anywhere():
         clock.close()
         time.sleep(1.2)
         for name, p in some.items():
-            samples = {s: round(ns / 20408163) for s, ns in folded(d, p.pid, "cpu").items()}
-            left_out = samples.pop("(no room)", 0)  # each instruction is a stack of its own
-            count, torn = sum(samples.values()), samples.pop("(unreadable)", 0)
+            samples, (cpu,) = folded(d, p.pid, "cpu"), d.json(f"/stacks?pid={p.pid}&cause=cpu")["causes"]
+            whole = sum(samples.values())  # ns, which come to what it was on the CPU, however many samples there are
+            left_out = cpu["count"] * samples.pop("(no room)", 0) // whole  # each instruction is a stack of its own
+            count, torn = cpu["count"] - left_out, round(cpu["count"] * samples.pop("(unreadable)", 0) / whole)
             equal([s for s in samples if not graph.allows(s)], [], f"stacks of {name} that its source does not allow")
             check(count > 300, f"samples of {name}: {count}, and {left_out} without room")
             check(torn <= 0.01 * count, f"stacks of {name} that are not whole: {torn} of {count}")

@@ -16,9 +16,10 @@ SCENARIOS = {
     "overhead": {"probe_overhead"},
     "losses": {"events_lost"},
     "oom": {"oom_kill"},
-    "xid": {"gpu_xid"},
+    "xid": {"gpu_xid", "cuda_context_lost"},
     "amdgpu": {"gpu_amdgpu"},
     "link": {"gpu_hardware_errors"},
+    "lost": {"gpu_lost"},
     "healthy": set(),
 }
 CYCLE_S = 20

@@ -19,7 +19,7 @@ REST = ["node", "source", "version", "uptime_s", "interval_ms", "gpu_ioctl", "en
         "jobs", "io", "servers", "processes"]
 PROCESS = ["pid", "comm", "job_id", "gpus", "pinned_bytes", "memory_complete", "launch", "sync", "nccl", "dataloader",
            "stalls", "signals",
-           "io", "anomalies", "startup"]
+           "io", "anomalies", "startup", "cuda_errors"]  # the last: the driver fails some calls on purpose
 
 
 def busy_daemon():

@@ -4,7 +4,8 @@ any other process. An interpreter makes a few system calls of its own between tw
 import os
 import time
 
-from harness import CUDA, Actor, Daemon, check, equal, folder, main, test, wait_until, with_id
+from harness import (CUDA, Actor, Daemon, check, equal, folder, main, shared_daemon, test, test_shared, wait_until,
+                     with_id)
 
 RANDOM_MAJOR = "1"
 OFTEN, SOME = 10007, 101
@@ -55,9 +56,9 @@ def about(got, want, what):
     check(want <= got <= want * 1.01, f"{what}: {got}, not {want} and at most 1 % more")
 
 
-@test
+@test_shared
 def system_calls_and_mappings_are_counted():
-    daemon = Daemon()
+    daemon = shared_daemon()
     actor = tracked(daemon)
     about(grown(daemon, actor, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN,
         "system calls")
@@ -77,9 +78,9 @@ def system_calls_and_mappings_are_counted():
 MARKS = 16384  # ids of processes are told apart by the rest of this first
 
 
-@test
+@test_shared
 def ids_that_are_alike_are_told_apart():
-    daemon = Daemon()
+    daemon = shared_daemon()
     one = tracked(daemon)
     alike = one.pid + MARKS if one.pid < MARKS else one.pid - MARKS
     two = tracked(daemon, lambda: with_id(alike, lambda: Actor(("cuda", CUDA))))
@@ -169,9 +170,9 @@ def one_process_inside_the_time_of_another():
     equal([m.one(f"zernel_gpu_ioctl_{k}_seconds_total") for k in ("busy", "contended")], spent, "seconds")
 
 
-@test
+@test_shared
 def switches_are_those_of_the_kernel():
-    daemon = Daemon()
+    daemon = shared_daemon()
     actor = tracked(daemon)
 
     def look():
@@ -200,10 +201,52 @@ for _ in range({SOME}): os.write(b, b'x'); os.read(c, 1)
     check(211 <= least <= seen <= most, f"{seen} voluntary switches, the kernel says {least} to {most}")
 
 
-@test
+def faults_of(pid):
+    """Minor and major page faults of all its threads, those that have ended too, by the kernel's own account."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return [int(fields[7]), int(fields[9])]
+
+
+@test_shared
+def page_faults_are_those_of_the_kernel():
+    """While it rests nothing of it is between two looks: pages of its own, of threads that end, and of a file that is
+    not in memory."""
+    daemon = shared_daemon()
+    actor = tracked(daemon)
+    path = os.path.join(folder(), "pages")
+    actor.do(f"""
+import mmap
+touch = lambda m: [m.__setitem__(i * 4096, 1) for i in range({SOME})]
+pages = mmap.mmap(-1, {SOME} * 4096)
+with open({path!r}, 'wb') as file: file.write(bytes({SOME} * 4096)); file.flush(); os.fsync(file.fileno())
+""")
+
+    def look():
+        rests(actor)
+        m = daemon.metrics()
+        return [m.one("zernel_page_faults_total", pid=str(actor.pid), kind=k) or 0 for k in ("minor", "major")]
+    wait_until(lambda: actor.do("os.getppid()") or sum(look()), "page faults are counted")
+    before, kernel = look(), faults_of(actor.pid)
+    for code in (f"for _ in range({SOME}): pages.madvise(mmap.MADV_DONTNEED); touch(pages)",
+                 f"for _ in range(7): t = threading.Thread(target=lambda: touch(mmap.mmap(-1, {SOME} * 4096))); "
+                 "t.start(); t.join()",
+                 f"""
+fd = os.open({path!r}, os.O_RDONLY); os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+m = mmap.mmap(fd, 0, prot=mmap.PROT_READ); m.madvise(mmap.MADV_RANDOM); sum(m[i * 4096] for i in range({SOME}))"""):
+        actor.do(code)
+        equal([a - b for a, b in zip(look(), before)], [a - b for a, b in zip(faults_of(actor.pid), kernel)], code)
+    minor, major = (a - b for a, b in zip(look(), before))
+    check(minor >= SOME * SOME + 7 * SOME, f"minor: {minor}")
+    check(major > 0, "pages that were read from the file")
+    sched = next(p for p in daemon.json()["processes"] if p["pid"] == actor.pid)["signals"]["sched"]
+    equal([sched["minor_faults"], sched["major_faults"]], look(), "in JSON")
+
+
+@test_shared
 def migrations_are_exact():
     """One thread that is sent to and fro between two CPUs moves each time, and at no other."""
-    daemon = Daemon()
+    daemon = shared_daemon()
     actor = tracked(daemon)
     equal(actor.do("answer = len(os.listdir('/proc/self/task'))"), 1, "threads")
     actor.do("first, other = sorted(os.sched_getaffinity(0))[:2]; os.sched_setaffinity(0, {first})")
@@ -217,9 +260,9 @@ def migrations_are_exact():
                 "zernel_thread_migrations_total", scope="cpu"), 0, "migrations of a thread that stays")
 
 
-@test
+@test_shared
 def tcp_bytes_are_counted_exactly():
-    daemon = Daemon()
+    daemon = shared_daemon()
     actor, other = tracked(daemon), Actor()
     connect = "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); t = s.accept()[0]"
     send = f"for _ in range({SOME}): c.sendall(b'x' * 1009); t.recv(4096, socket.MSG_PEEK); t.recv(4096)"
@@ -239,10 +282,10 @@ def tcp_bytes_are_counted_exactly():
           0, "bytes over a Unix socket")
 
 
-@test
+@test_shared
 def retransmissions_are_the_senders():
     """A filter at the receiver drops everything, so that the sender tries again until it is taken away."""
-    daemon = Daemon()
+    daemon = shared_daemon()
     actor = tracked(daemon)
     actor.do("""
 s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); t = s.accept()[0]

@@ -198,16 +198,25 @@ def time_under(sums, *functions):
     return sum(ns for stack, ns in sums.items() if re.search(pattern, stack)) / 1e9
 
 
+def cpu_s(pid):
+    """What a process was on CPUs, as the kernel says."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
 @test
 def stacks_of_time_that_no_call_tells():
-    """Which line is on the CPU, by a clock of each thread and of each worker, and which one sleeps: as the program's
-    clocks say. The sums of all sleeps are those of the counters."""
+    """Which line is on the CPU, by a clock of each CPU, and which one sleeps: as the program's clocks say. The sums of
+    all sleeps are those of the counters, and the sum of the process's own time on CPUs is the kernel's."""
     d = live()
     p = Stacks("where").known(d)
+    before = cpu_s(p.pid)
     want = p.run()
     time.sleep(2.5)
+    took = cpu_s(p.pid) - before
     cpu, other, queue = (folded(d, p.pid, cause) for cause in ("cpu", "other", "runqueue"))
     own = {stack: ns for stack, ns in cpu.items() if not stack.startswith("[worker];")}
+    got = sum(own.values()) / 1e9
+    check(took - 0.15 < got < took + 0.15, f"all on the CPU: {got} of {took}: {own}")
     worker = {stack: ns for stack, ns in cpu.items() if stack.startswith("[worker];<module> ")}
     got = time_under(own, "where", "busy")
     check(0.6 < got < 1.4, f"a second on the CPU: {got}: {cpu}")

@@ -146,6 +146,16 @@ def usage_of_memory():
     wait_until(lambda: kind("shmem") == 32 * MIB, "shared memory is seen")
     near(kind("anon") / MIB, 64, "anonymous memory, MiB", least=1)
     equal(node.metrics().one("zernel_job_memory_limit_bytes", job_id="4711"), 256 * MIB, "the limit")
+
+    def of_step(what):
+        with contextlib.suppress(Exception):
+            return node.metrics().one(f"zernel_job_step_{what}", job_id="4711", step="0")
+        return 0
+    wait_until(lambda: of_step("memory_peak_bytes") >= 96 * MIB, "the peak of the step that runs")
+    near(of_step("memory_peak_bytes") / MIB, 96, "the peak of the step, MiB", least=1)
+    check(of_step("cpu_seconds_total") > 0, "CPU time of the step")
+    entry, = node.json("/jobs")["jobs"]
+    equal([(s["name"], s["running"]) for s in entry["steps"]], [("0", True)], "steps of the job")
     os.write(writable, b"x")
     done(pid, begun)
     job.remove()
@@ -209,7 +219,7 @@ def usage_under_a_quota():
     job.remove()
     report = node.report("4711")
     near(report["cpu"]["seconds"], want, "CPU time")
-    near(report["cpu"]["efficiency"], want / (report["wall_seconds"] * 0.25), "efficiency")
+    near(report["cpu"]["efficiency"], want / (report["wall_seconds"] * cpus), "efficiency", share=0.02)
     line = node.job("report", "4711", "--line").stdout
     check(line.startswith(f"cpu_eff={100 * report['cpu']['efficiency']:.0f}% mem_eff=- "), line)
 

@@ -11,7 +11,7 @@ import time
 from harness import CUDA, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, run, test, test_timed, \
     wait_until
 from claims import job, live, place
-from hangs import FAULT, HELPERS
+from hangs import FAULT, HELPERS, wake
 from jobs import Group, eat, small
 from made import told, whole
 from scenarios import short_rules
@@ -274,7 +274,8 @@ def a_job_that_is_suspended():
     told("suspended", shown["causes"][0]["cause"])
     for a in ranks:
         os.kill(a.pid, signal.SIGCONT)
-        a.answer("its wait")
+    wake(*ranks)
+    for a in ranks:
         a.do("step()")
     wait_until(lambda: why(daemon, "suspended")["state"] != "stopped", "it goes on")
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "api.h"
 #include "entries.h"
@@ -97,7 +98,7 @@ static struct {
 
 static atomic_bool ready;
 static atomic_int capture_count;
-static atomic_long launch_ns, launch_sleep_us, sync_ns, sync_sleep_us, free_sleep_us, load_sleep_us;
+static atomic_long launch_ns, launch_sleep_us, sync_ns, sync_sleep_us, sync_joined, free_sleep_us, load_sleep_us;
 static __thread struct context *stack[STACK_MAX];
 static __thread int stack_depth;
 static __thread int fail_next;
@@ -110,6 +111,7 @@ static const struct knob {
 	{"launch_sleep_us", &launch_sleep_us}, /* sleep there */
 	{"sync_ns", &sync_ns},                 /* spin in each wait and blocking copy */
 	{"sync_sleep_us", &sync_sleep_us},     /* sleep there */
+	{"sync_joined", &sync_joined},         /* be there until the process's first thread sleeps */
 	{"free_sleep_us", &free_sleep_us},     /* sleep in cuMemFree_v2 */
 	{"load_sleep_us", &load_sleep_us},     /* sleep in what loads code or prepares a graph */
 };
@@ -198,6 +200,24 @@ static void sleep_us(long us)
 
 	if (us > 0)
 		nanosleep(&t, NULL);
+}
+
+/* The process's first thread sleeps: it joins the thread that calls, if that is how the program is made. */
+static void wait_for_first_thread(void)
+{
+	char path[64], line[128], state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+	for (int ms = 0; ms < 10000; ms++) {
+		f = fopen(path, "re");
+		state = f && fgets(line, sizeof(line), f) && strrchr(line, ')') ? strrchr(line, ')')[2] : 0;
+		if (f)
+			fclose(f);
+		if (state == 'S')
+			return;
+		sleep_us(1000);
+	}
 }
 
 static long setting(const char *name, long otherwise)
@@ -769,6 +789,8 @@ static int wait_for_gpu(enum call call)
 {
 	int err = enter_with_context(call);
 
+	if (sync_joined) /* also without a context, which the threads of such a program have not */
+		wait_for_first_thread();
 	if (err)
 		return err;
 	spin(sync_ns);

@@ -103,6 +103,14 @@ class Ordered:
         return launch()
 
 
+class Made:
+    """Made often on one line, so that CPython calls its __init__ by the shorter way."""
+
+    def __init__(self, calls):
+        if calls:
+            launch()
+
+
 def decorated(function):
     @functools.wraps(function)
     def inner(*args):
@@ -170,6 +178,8 @@ def kinds():
     max((1, 2), key=lambda x: launch() and x)
     (lambda: launch())()
     getattr(Ordered(), "other")
+    for calls in 50 * [False] + 2 * [True]:
+        Made(calls)
 
 
 def run_loop():
@@ -204,8 +214,8 @@ def short(n):
 
 
 def helper():
-    """A thread without Python calls, and this line waits for it: it sleeps by the time that the call returns."""
-    lib.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(20000))
+    """A thread without Python calls, and this line waits for it: the call does not return before it sleeps."""
+    lib.fake_cuda_set(b"sync_joined", ctypes.c_long(1))
     c = ctypes.CDLL(None)
     thread = ctypes.c_ulong()
     for _ in range(13):

@@ -33,7 +33,7 @@ static void check_said(const struct zn_nvml_said *s, bool printable)
 		check_text(s->reading[i].pci, sizeof(s->reading[i].pci), printable);
 		check_text(s->reading[i].uuid, sizeof(s->reading[i].uuid), printable);
 		check_text(s->model[i], sizeof(s->model[i]), printable);
-		check(!(s->reading[i].known >> ZN_FIGURE_LINK_SPEED));
+		check(!((s->reading[i].known & ~(1ULL << ZN_FIGURE_LOST)) >> ZN_FIGURE_LINK_SPEED));
 	}
 	for (uint32_t i = 0; i < s->processes; i++)
 		check(!s->process[i].pid ||

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * requests_fuzz.c: any bytes as what a server receives and sends, in pieces of any size: no byte is read beyond them, a
- * request ends once if it begins, and there is never more than one at a time.
+ * request ends once if it begins, and there is never more than one at a time. The same bytes as frames of HTTP/2: a
+ * frame that ends has no bytes left, and it does not matter where they are cut.
  */
 #include <stdlib.h>
 
@@ -32,12 +33,66 @@ static uint32_t moved(struct zn_request *c, const uint8_t *at, size_t n, bool se
 	return effects;
 }
 
+/* As bpf/http2.bpf.h walks them. */
+static void walk_frames(struct zn_request *c, struct zn_request *r, const uint8_t *at, size_t len, bool sends)
+{
+	struct zn_h2_side *d = &c->h2.side[sends];
+
+	while (len && !c->broken) {
+		uint32_t look = zn_h2_look(d, sends), left = d->left, effects;
+		size_t n = look ? look : left;
+		struct zn_request_scratch s = {0};
+
+		check(look <= ZN_H2_PART && n);
+		n = n < len ? n : len;
+		if (look)
+			memcpy(s.bytes, at, s.have = n);
+		effects = zn_h2_feed(c, &s, n, sends);
+		check(d->have <= ZN_H2_HEAD && d->want <= ZN_H2_HEAD);
+		check(!(effects & ZN_H2_ENDS) || !d->left);
+		if (sends && effects & ZN_H2_BEGINS && d->head[3] == ZN_H2_DATA)
+			zn_h2_is_event(r, d);
+		if (sends && effects & ZN_H2_ENDS && zn_h2_is_block(d))
+			zn_h2_answered(r, &c->h2.block, d->head[4] & 1);
+		check((uint32_t)zn_h2_code(r) < ZN_OUTCOME_COUNT);
+		check(c->h2.block.next < ZN_H2_KNOWN);
+		if (effects & ZN_H2_ENDS)
+			zn_h2_next(d);
+		c->broken = effects & ZN_H2_BROKEN;
+		at += n;
+		len -= n;
+	}
+}
+
+static void try_frames(const uint8_t *data, size_t len)
+{
+	struct zn_request_scratch s = {.bytes = "PRI * "};
+	struct zn_request c = {0}, r = {0}, cut, of_cut = {0};
+
+	s.bytes[0] = len & 1 ? 'P' : 0;
+	zn_h2_init(&c, &s, 1);
+	cut = c;
+	while (len >= 2) {
+		size_t n = (data[0] & 0x7f) + 1u;
+
+		n = n < len - 1 ? n : len - 1;
+		walk_frames(&c, &r, data + 1, n, data[0] & 0x80);
+		for (size_t i = 1; i <= n; i++)
+			walk_frames(&cut, &of_cut, data + i, 1, data[0] & 0x80);
+		check(c.broken == cut.broken);
+		check(c.broken || (memcmp(&c.h2, &cut.h2, sizeof(c.h2)) == 0 && memcmp(&r, &of_cut, sizeof(r)) == 0));
+		data += n + 1;
+		len -= n + 1;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct zn_request c = {0};
 	bool open = false;
 	uint64_t now = 1;
 
+	try_frames(data, len);
 	while (len >= 2) {
 		size_t n = (data[0] & 0x7f) + 1u;
 		bool sends = data[0] & 0x80;

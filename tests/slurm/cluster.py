@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A Slurm of one node for the tests: munged, slurmctld and slurmd from Debian's packages, as root, with everything they
-write in one temporary folder and on ports of their own. Prolog and epilog are those of contrib/slurm. The node has
-eight processors and four GPUs, which Slurm believes without looking; processes are in control groups of version 1.
+"""A Slurm of one node for the tests: munged, slurmdbd with its MariaDB, slurmctld and slurmd from Debian's packages, as
+root, with everything they write in one temporary folder (the database's socket is in /run) and on ports of their own.
+Prolog and epilog are those of contrib/slurm. The node has eight processors and four GPUs, which Slurm believes without
+looking; processes are in control groups of version 1.
 """
 import contextlib
 import os
@@ -46,7 +47,10 @@ FirstJobId={first_job}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 JobAcctGatherType=jobacct_gather/cgroup
-AccountingStorageType=accounting_storage/none
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting_port}
+AccountingStoragePass={folder}/munge/socket
 ProctrackType=proctrack/cgroup
 TaskPlugin=task/cgroup
 SchedulerType=sched/builtin
@@ -60,6 +64,19 @@ Epilog={folder}/epilog.d/*
 TaskProlog={folder}/taskprolog.sh
 NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=1000 Gres=gpu:4
 PartitionName=short Nodes={node} Default=YES MaxTime=5 State=UP
+"""
+SLURMDBD_CONF = """\
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+DbdHost={host}
+DbdAddr=127.0.0.1
+DbdPort={accounting_port}
+SlurmUser=root
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
 """
 CGROUP_CONF = """\
 CgroupPlugin=cgroup/v1
@@ -95,6 +112,7 @@ class Cluster:
         try:
             self.start_munge()
             self.configure(zernel, first_job)
+            self.start_accounting()
             self.start_slurm()
         except BaseException:
             self.close()
@@ -125,9 +143,10 @@ class Cluster:
             os.mkdir(f"{self.folder}/{name}")
         for gpu in range(4):
             os.mknod(f"{self.folder}/dev/nvidia{gpu}", 0o20666, os.makedev(195, gpu))
-        controller, node = free_port(), free_port()
-        self.write("slurm.conf", SLURM_CONF.format(folder=self.folder, host=socket.gethostname(), node=NODE,
-                                                   controller_port=controller, node_port=node, first_job=first_job))
+        values = {"folder": self.folder, "host": socket.gethostname(), "node": NODE, "first_job": first_job,
+                  "controller_port": free_port(), "node_port": free_port(), "accounting_port": free_port()}
+        self.write("slurm.conf", SLURM_CONF.format(**values))
+        self.write("slurmdbd.conf", SLURMDBD_CONF.format(**values), 0o600)
         self.write("gres.conf", f"NodeName={NODE} Name=gpu File={self.folder}/dev/nvidia[0-3]\n")
         self.write("cgroup.conf", CGROUP_CONF)
 
@@ -148,6 +167,24 @@ class Cluster:
         self.start(f"{SBIN}/munged", "--foreground", *files, before=as_user("munge"))
         until(lambda: os.path.exists(f"{folder}/socket"), "munged")
 
+    def start_accounting(self):
+        """The database's socket is where its client looks for one: this /run is the tests' own."""
+        data, place = f"{self.folder}/database", "/run/mysqld/mysqld.sock"
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        subprocess.run(["mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=root", "--skip-test-db",
+                        "--auth-root-authentication-method=socket"], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        self.start(f"{SBIN}/mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", f"--socket={place}",
+                   f"--pid-file={self.folder}/mariadbd.pid", "--skip-networking", "--innodb-log-file-size=8M")
+        until(lambda: os.path.exists(place), "MariaDB")
+        self.start(f"{SBIN}/slurmdbd", "-D")
+        until(self.has_accounting, "slurmdbd")
+
+    def has_accounting(self):
+        with contextlib.suppress(AssertionError):
+            return "zntest" in self.say("sacctmgr", "-n", "list", "cluster", "format=cluster") or not self.say(
+                "sacctmgr", "-i", "add", "cluster", "zntest").startswith("error")
+
     def start_slurm(self):
         self.start(f"{SBIN}/slurmctld", "-D")
         self.start(f"{SBIN}/slurmd", "-D", "-N", NODE)
@@ -160,8 +197,8 @@ class Cluster:
 
     def close(self):
         if self.daemons and os.path.exists(self.env["SLURM_CONF"]):
-            self.say("scancel", f"--nodelist={NODE}")
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+                self.say("scancel", f"--nodelist={NODE}")
                 until(lambda: not self.say("squeue", "-h"), "no job", 15)
         for daemon in reversed(self.daemons):
             daemon.send_signal(signal.SIGTERM)

@@ -484,13 +484,15 @@ def the_line_of_a_report_fits_a_comment_of_slurm():
 
 
 def reports(*options):
-    """One call of zernel-reports.sh, with stand-ins of sacctmgr and of the mailer: (what they were told, its stderr)."""
+    """One call of zernel-reports.sh, with a stand-in of the mailer, and one of sacctmgr that goes on as the real one:
+    (what they were told, its stderr)."""
     tools, told = f"{site.folder}/tools", f"{site.folder}/told"
     os.makedirs(tools, exist_ok=True)
     for name in ("sacctmgr", "mailer"):
         with open(f"{tools}/{name}", "w") as file:
             file.write(f'#!/bin/sh\nprintf "%s|" {name} "$@" >> {told}\n[ {name} = sacctmgr ] || cat >> {told}\n'
-                       f'echo >> {told}\n[ ! -e {tools}/fails ]\n')
+                       f'echo >> {told}\n[ ! -e {tools}/fails ] || exit 1\n'
+                       f'[ {name} = mailer ] || exec /usr/bin/sacctmgr "$@"\n')
         os.chmod(f"{tools}/{name}", 0o755)
     env = {**site.cluster.env, "PATH": f"{tools}:/run/zernel-test:/usr/bin:/bin", "SENDMAIL": f"{tools}/mailer",
            "SLURMD_NODENAME": NODE}
@@ -518,9 +520,16 @@ def reports_become_comments_and_mail():
     driver.go(job)
     site.cluster.wait(other, "COMPLETED")
     report(other)
+
+    def accounted(what):
+        return site.cluster.say("sacct", "-n", "-X", "-P", "-j", other, "-o", what)
+    wait_until(lambda: accounted("State") == "COMPLETED", "the job that ended is in the database")
+    equal(accounted("AdminComment"), "", "its comment before")
     told, why = reports("-r", "-c", "-m")
     equal(why, "", "complaints")
     check(f"|jobid={other}|set|AdminComment=cpu_eff=" in told, f"a comment for the job that ended: {told}")
+    equal(accounted("AdminComment"), zernel("job", "report", other, "--line").stdout.strip().lower(),
+          "what sacct says of it: sacctmgr makes it lower case")
     check("mailer" not in told and job not in told, f"no mail yet, as nobody asked for one: {told}")
 
     def batch_step():

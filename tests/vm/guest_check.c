@@ -3,7 +3,8 @@
  * guest_check.c: checks the daemon under the kernel of a virtual machine that runs nothing else. It starts the
  * daemon and the fake driver, and holds /metrics against what the driver says it did. Prints "@@ NAME ok",
  * "FAILED", or "-" for what this kernel cannot have; run.sh makes a table of these lines. Static, as root, in the
- * folder that has the programs, which is /t. The only time limit ends a wait for what never comes.
+ * folder that has the programs, which is /t. The only time limit ends a wait for what never comes. With
+ * CHECK=NAME,... on the kernel's command line (VM_APPEND of boot.sh) these checks are made alone.
  */
 #include "zernel.h"
 #include <arpa/inet.h>
@@ -14,7 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -212,23 +216,29 @@ static void driver_go(void)
 
 /* ---- /metrics ---- */
 
-static bool scrape(void)
+static bool get(const char *path)
 {
-	static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
 	struct sockaddr_in to = {
 		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char request[256];
 	size_t len = 0;
 	ssize_t n = -1;
 
 	page[0] = 0;
+	snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\n\r\n", path);
 	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
-		n = write(fd, request, sizeof(request) - 1);
+		n = write(fd, request, strlen(request));
 	while (n > 0 && (n = read(fd, page + len, sizeof(page) - 1 - len)) > 0)
 		len += n;
 	close(fd);
 	page[len] = 0;
 	return strncmp(page, "HTTP/1.", 7) == 0 && strstr(page, " 200 ") == page + 8;
+}
+
+static bool scrape(void)
+{
+	return get("/metrics");
 }
 
 /* The value of a series, which is given with all its labels; 0 if it is not there. */
@@ -502,56 +512,71 @@ static void expect_quiet_log(void)
 
 /* ---- the checks ---- */
 
-enum way { NONE, PERF, MULTI };
+#define TOO_OLD "this kernel is too old: 5.15 is needed"
+enum way { NONE, PERF, MULTI, SESSION };
 static const struct {
 	const char *name, *phrase; /* of --check */
 } ways[] = {
-	[NONE] = {"none", "cannot load"},
+	[NONE] = {"none", TOO_OLD},
 	[PERF] = {"perf", "one perf event per function"},
 	[MULTI] = {"multi", "one multi-uprobe link"},
+	[SESSION] = {"session", "one session"},
 };
 static enum way way;
+static const char *release; /* of the kernel */
 static const char *const family[] = {"gpu_mem", "cuda_trace", "nccl"};
 
-/* bpf_get_attach_cookie() came with 5.15, the multi-uprobe link with 6.6. */
-static enum way way_of(const char *release)
+/* bpf_get_attach_cookie() came with 5.15, the multi-uprobe link with 6.6, its session with 6.13. */
+static enum way way_of_kernel(void)
 {
 	unsigned major = 0, minor = 0;
 
 	sscanf(release, "%u.%u", &major, &minor);
 	if (major < 5 || (major == 5 && minor < 15))
 		return NONE;
-	return major < 6 || (major == 6 && minor < 6) ? PERF : MULTI;
+	if (major < 6 || (major == 6 && minor < 6))
+		return PERF;
+	return major == 6 && minor < 13 ? MULTI : SESSION;
 }
 
-/* On the kernel itself, by the best way: where anything can be had there are trampolines. */
+/* On the kernel itself, by the best way: where anything can be had there are trampolines. Files are counted on all
+ * kernels; the others are about processes, which a kernel that is too old cannot track. */
 static const struct {
 	const char *name, *method;
-} kernel_family[] = {
-	{"vfs", "fentry"}, {"meta", "fentry"}, {"net", "fentry"}, {"sched", "tracepoint"}, {"syscalls", "tracepoint"}};
+	bool on_all;
+} kernel_family[] = {{"vfs", "fentry", true}, {"meta", "fentry", true}, {"net", "fentry", false},
+	{"sched", "tracepoint", false}, {"dataload", "tracepoint", false}, {"dist_sync", "tracepoint", false},
+	{"syscalls", "tracepoint", false}, {"ioctl", "tracepoint", false}};
+
+/* The line of --check about a family: how it counts, NULL: as those on libraries do; or that it cannot. */
+static void expect_family(const struct program *p, const char *name, const char *method, bool there)
+{
+	char line[96];
+
+	if (there)
+		snprintf(line, sizeof(line), "\n%-14s ok%s%s\n", name, method ? ", by " : "", method ? method : "");
+	else
+		snprintf(line, sizeof(line), "\n%-14s " TOO_OLD "\n", name);
+	expect(has_said(p, line), line + 1);
+}
 
 static void check_options(void)
 {
 	static char *const argv[] = {"./zerneld", "--check", NULL};
 	struct program p = {.out = "check.out"};
-	char line[64];
 
 	start(&p, argv);
 	expect(finish(&p) == (way == NONE), "--check has the wrong exit status");
 	expect(has_said(&p, ways[way].phrase), "--check names another way to attach");
-	expect(way == NONE || has_said(&p, "by mapping events"), "--check sees no mapping events");
-	for (size_t i = 0; i < ZN_LEN(family); i++) {
-		snprintf(line, sizeof(line), "%-14s %s\n", family[i], "ok");
-		expect(!has_said(&p, line) == (way == NONE), line);
-	}
-	for (size_t i = 0; i < ZN_LEN(kernel_family); i++) {
-		if (way == NONE)
-			snprintf(line, sizeof(line), "%-14s ok", kernel_family[i].name);
-		else
-			snprintf(line, sizeof(line), "%-14s ok, by %s\n", kernel_family[i].name,
-				kernel_family[i].method);
-		expect(!has_said(&p, line) == (way == NONE), line);
-	}
+	expect(has_said(&p, "by mapping events"), "--check sees no mapping events");
+	for (size_t i = 0; i < ZN_LEN(family); i++)
+		expect_family(&p, family[i], NULL, way != NONE);
+	for (size_t i = 0; i < ZN_LEN(kernel_family); i++)
+		expect_family(
+			&p, kernel_family[i].name, kernel_family[i].method, kernel_family[i].on_all || way != NONE);
+	/* sockets have tracepoints from 6.3 on */
+	expect_family(&p, "requests", way == PERF ? "fentry" : "tracepoint", way != NONE);
+	expect_family(&p, "job", NULL, true);
 	if (!verdict("check"))
 		show(&p);
 }
@@ -631,15 +656,16 @@ static unsigned count(const char *text, const char *what)
 	return n;
 }
 
-/* Nothing can be had: the daemon says so, once for each family, and neither it nor the driver comes to harm. */
+/* Nothing of a process can be had: the daemon says so, once for each family, and neither it nor the driver comes to
+ * harm. */
 static void check_refused(void)
 {
-	char line[64];
+	char line[128];
 
 	daemon_start();
 	has_said(&zerneld, "");
 	for (size_t i = 0; i < ZN_LEN(family); i++) {
-		snprintf(line, sizeof(line), "warning: probe: %s: cannot load: ", family[i]);
+		snprintf(line, sizeof(line), "probe: %s: " TOO_OLD "; its metrics are absent\n", family[i]);
 		expect(count(said, line) == 1, line);
 	}
 	driver_start("memory,nccl");
@@ -839,36 +865,46 @@ static void check_entries(void)
 	verdict("entries");
 }
 
+#include "guest_oom.h"
+#include "guest_stacks.h"
+#include "guest_verified.h"
+
 static const struct {
 	const char *name;
 	void (*run)(void);
-	bool on_old; /* for kernels that can have nothing, or for the others */
+	enum { NEW, OLD, BOTH } on; /* for kernels that can have nothing, or for the others */
 } checks[] = {
-	{"counts", check_counts, false},
-	{"detach", check_detach, false},
-	{"killed", check_killed, false},
-	{"restart", check_restart, false},
-	{"stop", check_stop, false},
-	{"fentry", check_fentry, false},
-	{"kprobe", check_kprobe, false},
-	{"ends", check_ends, false},
-	{"entries", check_entries, false},
-	{"refused", check_refused, true},
+	{"counts", check_counts, NEW},
+	{"detach", check_detach, NEW},
+	{"killed", check_killed, NEW},
+	{"restart", check_restart, NEW},
+	{"stop", check_stop, NEW},
+	{"fentry", check_fentry, NEW},
+	{"kprobe", check_kprobe, NEW},
+	{"ends", check_ends, NEW},
+	{"entries", check_entries, NEW},
+	{"oom", check_oom, NEW},
+	{"stacks", check_stacks, BOTH},
+	{"verified", check_verified, BOTH},
+	{"refused", check_refused, OLD},
 };
 
 int main(void)
 {
+	const char *only = getenv("CHECK");
 	struct utsname u;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	signal(SIGPIPE, SIG_IGN);
 	uname(&u);
-	way = way_of(u.release);
+	release = u.release;
+	way = way_of_kernel();
 	printf("@@ kernel %s\n@@ way %s\n", u.release, ways[way].name);
 	programs_before = programs();
 	check_options();
 	for (size_t i = 0; i < ZN_LEN(checks); i++)
-		if (checks[i].on_old == (way == NONE))
+		if ((checks[i].on == BOTH || (checks[i].on == OLD) == (way == NONE)) &&
+			(!only || strstr(only, checks[i].name)))
 			checks[i].run();
 		else
 			printf("@@ %s -\n", checks[i].name);

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# initrd.sh TO BUILD guest|slurm|io|cost|package: makes the file system of the virtual machines as the initramfs TO:
-# busybox, its init (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS
-# server; cost.sh; for package.sh this machine's systemd and dpkg), and from the folder BUILD what is to be tested.
+# initrd.sh TO BUILD guest|slurm|io|rdma|cost|package: makes the file system of the virtual machines as the initramfs
+# TO: busybox, its init (guest.sh; slurm.sh and with it a Slurm of this machine's packages; io.sh with fio and an NFS
+# server; rdma.sh with the library of verbs; cost.sh; for package.sh this machine's systemd and dpkg), and from the
+# folder BUILD what is to be tested.
 # Dynamic programs get the libraries of this machine, under the paths they have here. One image does for all kernels;
 # modules of the kernel come behind it (modules.sh).
 set -euo pipefail
@@ -40,16 +41,23 @@ put_slurm() {
 	echo root:x:0: > "$root/etc/group"
 }
 
-# The NFS server is not installed, which would start it: its package is unpacked.
+# unpack FOLDER PACKAGE...: what need not be installed on this machine
+unpack() {
+	local to=$1 package
+	shift
+	[ ! -e "$to/unpacked" ] || return 0
+	mkdir -p "$to"
+	(cd "$to" && apt-get -qq -o APT::Sandbox::User=root download "$@")
+	for package in "$to"/*.deb; do
+		dpkg-deb -x "$package" "$to"
+	done
+	touch "$to/unpacked"
+}
+
+# The NFS server is not installed, which would start it.
 put_io() {
 	local program nfs=$1/nfs
-	if [ ! -x "$nfs/usr/sbin/rpc.mountd" ]; then
-		mkdir -p "$nfs"
-		(cd "$nfs" && apt-get -qq -o APT::Sandbox::User=root download nfs-kernel-server libwrap0)
-		for program in "$nfs"/*.deb; do
-			dpkg-deb -x "$program" "$nfs"
-		done
-	fi
+	unpack "$nfs" nfs-kernel-server libwrap0
 	install -D -t "$root/usr/lib/x86_64-linux-gnu" "$nfs"/usr/lib/x86_64-linux-gnu/libwrap.so.0
 	with_libraries "$nfs"/usr/lib/x86_64-linux-gnu/libwrap.so.0
 	for program in /usr/sbin/{rpc.mountd,exportfs}; do
@@ -62,6 +70,40 @@ put_io() {
 		install -D "$program" "$root$program"
 		with_libraries "$program"
 	done
+}
+
+# put_python PROGRAM MODULE...: the system's Python with the modules that this program of tests/vm takes, and no others.
+put_python() {
+	local python module program=$1
+	shift
+	printf -v module ', %s' "$@"
+	python=$(readlink -f /usr/bin/python3)
+	install -D "$python" "$root/usr/bin/python3"
+	env -i "$python" -S -c "import ctypes, encodings.ascii, encodings.latin_1$module"'
+import sys
+for m in list(sys.modules.values()):
+    if getattr(m, "__file__", None):
+        print(m.__file__)' | sort -u > "$root/modules"
+	while read -r module; do
+		install -D -m 644 "$module" "$root$module"
+		case $module in *.so) with_libraries "$module" ;; esac
+	done < "$root/modules"
+	rm "$root/modules"
+	with_libraries "$python"
+	cp "$here/$program" "$root/t/"
+}
+
+# The library of verbs with its part for soft RoCE
+put_rdma() {
+	local rdma=$1/rdma libraries=/usr/lib/x86_64-linux-gnu program
+	unpack "$rdma" ibverbs-providers
+	install -D -m 644 "$rdma/etc/libibverbs.d/rxe.driver" "$root/etc/libibverbs.d/rxe.driver"
+	install -D "$rdma$libraries/libibverbs/librxe-rdmav34.so" "$root$libraries/libibverbs/librxe-rdmav34.so"
+	with_libraries "$rdma$libraries/libibverbs/librxe-rdmav34.so"
+	program=$(command -v rdma)
+	install -D "$program" "$root/usr/bin/rdma"
+	with_libraries "$program"
+	put_python rdma.py errno mmap os resource struct
 }
 
 put_cost() {
@@ -111,6 +153,8 @@ install -D -t "$root/t/thunk" "$2/test/entry/thunk/libcuda.so.1"
 with_libraries "$2/test/driver"
 cp "$here/$3.sh" "$root/init"
 case $3 in
+guest) put_python stacks.py time ;;
+rdma) put_rdma "$2/vm" ;;
 slurm) put_slurm ;;
 io) put_io "$2/vm" ;;
 cost) put_cost "$2/bench" ;;

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # kernels.sh DIR WANT: fetches one Debian kernel for virtual machines as DIR/WANT/vmlinuz, with its modules under
 # DIR/WANT/lib/modules; nothing is installed.
-# WANT is a version like 6.1, or newest. What lies in DIR already is not fetched again. amd64 only.
+# WANT is a version like 6.1, or newest: its kernel for clouds. With -full behind it, the one for machines, which has
+# the drivers of devices too. What lies in DIR already is not fetched again. amd64 only.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/apt.sh
 . "$here/../apt.sh"
 
 suite() {
-	case $1 in
+	case ${1%-full} in
 	5.10) echo bullseye-security ;;
 	6.1) echo bookworm ;;
 	6.12) echo bookworm-backports ;;
@@ -19,10 +20,11 @@ suite() {
 
 # The newest package that matches, and the parts that an image is split into from 7.2 on.
 packages() {
-	local number=$1 image part name
+	local number=${1%-full} flavour=cloud-amd64 image part name
+	[ "$number" = "$1" ] || flavour=amd64
 	[ "$number" = newest ] && number='[0-9]+'
 	image=$(own_apt apt-cache pkgnames linux-image- |
-		grep -E "^linux-image-${number//./\\.}\.[0-9.]+(-[0-9]+|\+deb[0-9]+)*-cloud-amd64$" | sort -V | tail -n 1)
+		grep -E "^linux-image-${number//./\\.}\.[0-9.]+(-[0-9]+|\+deb[0-9]+)*-$flavour$" | sort -V | tail -n 1)
 	[ -n "$image" ] || return 1
 	echo "$image"
 	for name in binary modules; do

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # run.sh BUILD KERNEL...: boots each kernel (see kernels.sh for their names) with each image: guest_check; disks, NFS
 # and fio (io.sh); a Slurm in control groups of version 2 (slurm.sh); the Debian package under a real systemd
-# (package.sh). Prints one table of each image and "N passed, N failed". IMAGES names other ones: cost has what a system
-# call costs, in instructions (cost.sh). Kernels and consoles are kept in BUILD/vm. Needs what tests/setup.sh check
-# installs, and no privileges.
+# (package.sh). Prints one table of each image and "N passed, N failed". IMAGES names other ones: rdma has a device of
+# RDMA, by the kernel for machines (rdma.sh); cost has what a system call costs, in instructions (cost.sh). Kernels and
+# consoles are kept in BUILD/vm. Needs what tests/setup.sh check installs, and no privileges.
 set -euo pipefail
 
 export PATH=$PATH:/usr/sbin:/sbin
@@ -12,13 +12,18 @@ here=$(dirname "$0")
 build=$(cd "$1" && pwd)
 shift
 declare -A columns=(
-	[guest]='check counts detach killed restart stop fentry kprobe ends entries refused'
+	[guest]='check counts detach killed restart stop fentry kprobe ends entries oom stacks verified refused'
 	[io]='tmpfs ext4 overlay nfs dd fio server job kprobe syscall'
 	[slurm]='job launches nccl steps peak node'
+	[rdma]='device lost verbs job port'
 	[cost]='measured'
 	[package]='install check start families events caps counts outbound slurm reload restart upgrade companion remove purge'
 )
-modules=(ext4 loop overlay nfsd nfsv4) # of the image io
+declare -A modules=(
+	[io]='ext4 loop overlay nfsd nfsv4'
+	[rdma]='dummy crc32_generic rdma_rxe ib_uverbs'
+)
+declare -A flavour=([rdma]=-full) # of the kernel
 read -ra images <<< "${IMAGES:-guest io slurm package}"
 passed=0 failed=0
 
@@ -42,12 +47,15 @@ said() {
 
 # boot KERNEL IMAGE COLUMN...: a row of the table of this image
 boot() {
-	local want=$1 image=$2 console=$build/vm/$1.$2.log cells=() name cell parts=("$build/vm/$2.initrd") start=$SECONDS
+	local want=$1${flavour[$2]:-} image=$2 cells=() name cell parts=("$build/vm/$2.initrd") start=$SECONDS
+	local console=$build/vm/$want.$image.log
 	shift 2
 	export VM_COUNT=$([ "$image" = cost ] && echo 1)
-	if [ "$image" = io ]; then
+	"$here/kernels.sh" "$build/vm" "$want" || { failed=$((failed + 1)); return; }
+	if [ -n "${modules[$image]:-}" ]; then
 		parts+=("$build/vm/$want/modules.cpio")
-		"$here/modules.sh" "$build/vm/$want" "${parts[1]}" "${modules[@]}"
+		# shellcheck disable=SC2086
+		"$here/modules.sh" "$build/vm/$want" "${parts[1]}" ${modules[$image]}
 	fi
 	# Two things were seen that nobody but the emulation is known for, and are shown; the boot is then done again, up to
 	# seven times: from 6.12 on a breakpoint of the kernel's own patching, met after it was taken away; on 5.10 and 6.1, on
@@ -81,7 +89,6 @@ for image in "${images[@]}"; do
 	row kernel way ${columns[$image]} > "$build/vm/$image.table"
 done
 for kernel in "$@"; do
-	"$here/kernels.sh" "$build/vm" "$kernel" || { failed=$((failed + 1)); continue; }
 	for image in "${images[@]}"; do
 		boot "$kernel" "$image" ${columns[$image]}
 	done

@@ -61,10 +61,11 @@ function decode(bytes) {
   return request;
 }
 
-function dump(bytes) {
+function dump(bytes, ...more) {
   const folder = mkdtempSync(join(tmpdir(), 'zernel-otlp-'));
   try {
-    const [count, ms] = execFileSync(DUMP, [folder, String(bytes)], { encoding: 'utf8' }).trim().split(' ').map(Number);
+    const told = execFileSync(DUMP, [folder, String(bytes), ...more], { encoding: 'utf8' });
+    const [count, ms] = told.trim().split(' ').map(Number);
     const parts = [...Array(count).keys()].map((i) => readFileSync(join(folder, `${i}.pb`)));
     return { ms, parts, requests: parts.map(decode), ...readText(readFileSync(join(folder, 'metrics'), 'utf8')) };
   } finally {
@@ -183,6 +184,24 @@ test('units, kinds and times', () => {
     if (kind === 'sum' || kind === 'exponentialHistogram') assert.equal(data.aggregationTemporality, 2);
     if ('pid' in labels) assert.ok('job_id' in labels, `${name} names its job`);
   }
+});
+test('requests of a server go by the names of the conventions too', () => {
+  const got = dump(8 << 20, 'server'), all = points(got).filter((p) => p.name.startsWith('gen_ai.'));
+  const operations = { '/v1/chat/completions': 'chat', '/v1/completions': 'text_completion',
+    '/v1/embeddings': 'embeddings', '/completion': 'text_completion' };
+  assert.deepEqual(new Set(all.map((p) => p.name)),
+    new Set(['gen_ai.server.request.duration', 'gen_ai.server.time_to_first_token']));
+  for (const { name, unit, kind, data, point, labels } of all) {
+    const route = labels['http.route'], ours = name.endsWith('duration') ? 'duration' : 'first_event';
+    assert.deepEqual([unit, kind, data.aggregationTemporality], ['s', 'exponentialHistogram', 2]);
+    assert.deepEqual(labels, { pid: labels.pid, 'gen_ai.operation.name': operations[route],
+      'gen_ai.provider.name': '_OTHER', 'http.route': route });
+    assert.equal(Number(point.count),
+      got.series.get(key(`zernel_request_${ours}_seconds_count`, { pid: labels.pid, route })).value);
+  }
+  const counts = [...got.series.values()]
+    .filter((s) => /^zernel_request_(duration|first_event)_seconds_count$/.test(s.name));
+  assert.ok(counts.length >= 4 && all.length === counts.length, `${all.length} of ${counts.length}`);
 });
 test('too little room', () => {
   assert.throws(() => dump((32 << 10) - 1));

@@ -130,7 +130,7 @@ test("one request for the page, and nothing from elsewhere", async () => {
 	assert.deepEqual(page.requests_.filter((url) => !url.startsWith("data:")),
 		[source.url, `${source.url}history`, `${source.url}why`]);
 	const answer = await fetch(source.url);
-	assert.ok((await answer.text()).length < 125000, "its size");
+	assert.ok((await answer.text()).length < 130000, "its size");
 	assert.doesNotMatch(answer.headers.get("content-security-policy"), /unsafe/);
 	assert.equal(await page.evaluate(() =>
 		document.querySelectorAll("[style]:not(.fill, .peak, .cursor, .share), [onclick]").length), 0);
@@ -531,7 +531,9 @@ test("columns sort and the filter filters", async () => {
 
 test("jobs are shown with their GPUs, and those that nobody uses are marked", async () => {
 	const unused = [jobGpu("0", 100, 800, 725.3), jobGpu("1", 300, 100, 3), jobGpu("2", 0, 900, 900), jobGpu("3", 0, 0)];
-	const jobs_ = [job(), job({job_id: "4712", user: "", gpus: unused}),
+	const steps = [{name: "batch", running: true, cpu_seconds: 95, memory_peak_bytes: 3 * 2 ** 30},
+		{name: "0", running: false, cpu_seconds: null, memory_peak_bytes: null}];
+	const jobs_ = [job({steps, gpu_utilization: 0.87}), job({job_id: "4712", user: "", gpus: unused}),
 		job({job_id: "4713", state: "ending", gpus: unused}),
 		job({job_id: "4700", state: "ended", restart: 2, user: "", uid: null, account: "", partition: "", name: "", nodes: "",
 			end_ms: 1711800100000, elapsed_s: 100, gpus: []})];
@@ -542,17 +544,18 @@ test("jobs are shown with their GPUs, and those that nobody uses are marked", as
 	server.set({jobs: jobs_});
 	await is(page, "#idle", /^2 GPUs are not used by the jobs that have them\.$/);
 	assert.deepEqual(await texts(0), ["4711", "running", "user1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–",
-		"–", "8", "123M", "7.00 GiB",
-		"GPU 0 75.0 % busy, peak 40.0 GiB GPU 1 50.0 % busy, peak 40.0 GiB"]);
-	assert.deepEqual((await texts(1)).slice(2), ["1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "–", "8",
-		"123M", "7.00 GiB",
-		"GPU 0 idle for 12 min 5 s GPU 1 75.0 % busy, peak 40.0 GiB GPU 2 idle since it began GPU 3 peak 40.0 GiB"]);
+		"87.0 %", "–", "8", "123M", "7.00 GiB",
+		"GPU 0 75.0 % busy, peak 40.0 GiB GPU 1 50.0 % busy, peak 40.0 GiB",
+		"step batch 1 min 35 s of CPU time, 3.00 GiB at most step 0 (ended) – of CPU time, – at most"]);
+	assert.deepEqual((await texts(1)).slice(2), ["1000", "lab", "gpu", "train", "4", "2 h 5 min", "–", "–", "–", "–",
+		"8", "123M", "7.00 GiB",
+		"GPU 0 idle for 12 min 5 s GPU 1 75.0 % busy, peak 40.0 GiB GPU 2 idle since it began GPU 3 peak 40.0 GiB", ""]);
 	assert.deepEqual(await page.locator("#jobs li.idle").allInnerTexts(),
 		["GPU 0 idle for 12 min 5 s", "GPU 2 idle since it began"]);
-	assert.deepEqual(await texts(3), ["4700", "ended, restart 2", "–", "–", "–", "–", "–", "1 min 40 s", "–", "–", "–",
-		"8", "123M", "7.00 GiB", ""]);
+	assert.deepEqual(await texts(3), ["4700", "ended, restart 2", "–", "–", "–", "–", "–", "1 min 40 s", "–", "–", "–", "–",
+		"8", "123M", "7.00 GiB", "", ""]);
 	assert.match(await line_(3).locator("td").nth(7).getAttribute("title"), /^\d\d:\d\d:\d\d to \d\d:\d\d:\d\d$/);
-	assert.equal(await line_(0).locator("td").nth(11).getAttribute("title"), "and 1,234 that have gone");
+	assert.equal(await line_(0).locator("td").nth(12).getAttribute("title"), "and 1,234 that have gone");
 	assert.deepEqual(await page.locator("#gpus .cards > li").evaluateAll((all) =>
 		all.map((n) => n.querySelector(".wrong").innerText)),
 		["Not used by its job: 4712", "", "Not used by its job: 4712", ""]);
@@ -734,6 +737,28 @@ test("a port of InfiniBand says what it carried, and which errors it had", async
 	await until(async () => !(await page.locator("#fabric").isVisible()), "no port");
 });
 
+// Of a source that tells one figure alone, 0 of it: what is shown, of what the GPU does and of its device.
+const NONE = "use, power, temperature: no source";
+const ALONE = [[{}, NONE, ""], [{utilization: 0}, "0 % busy", ""], [{sm_active: 0}, "SM 0 %", ""],
+	[{power_watts: 0}, "0 W", ""], [{power_limit_watts: 0}, NONE, ""], [{temperature_celsius: 0}, "0 °C", ""],
+	[{clock_hertz: 0}, "0 MHz", ""], [{lost: 0}, NONE, ""], [{suspended: 0}, NONE, ""], [{link_width: 0}, NONE, "PCIe x0"],
+	[{link_width_max: 0}, NONE, ""], [{link_speed: 0}, NONE, ""], [{numa_node: 0}, NONE, "NUMA 0"],
+	[{ecc_uncorrected: 0}, NONE, ""], [{pcie_fatal: 0}, NONE, ""], [{pcie_nonfatal: 0}, NONE, ""],
+	[{throttled_s: {}, throttled_by: []}, NONE, ""], [{vram_used_bytes: 0}, NONE, ""],
+	[{pcie_fatal: 2}, NONE, "2 PCIe errors"], [{pcie_nonfatal: 3000}, NONE, "3,000 PCIe errors"],
+	[{lost: 1}, "lost: it has fallen off the bus, or must be reset", ""], [{suspended: 1}, "asleep", ""]];
+
+test("what one source tells of a GPU stands alone, and of what none tells nothing is said", async () => {
+	const s = await snapshot(), server = await fake(s), page = await open(server.url);
+	for (const [device, state, more] of ALONE) {
+		server.set({gpus: [{...s.gpus[0], device}]});
+		await until(async () => {
+			const lines = await page.locator("#gpus li:first-child p.state").allTextContents();
+			return lines.length === 2 && lines[0] === state && lines[1] === more;
+		}, `${JSON.stringify(device)} is shown as ${state} and ${more}`);
+	}
+});
+
 // 0 would be wrong: a process holds memory on GPU 0 since before the daemon came.
 test("memory that is not known is a dash, of the process, its GPU and the node", async () => {
 	const s = await snapshot(), [first, ...others] = s.gpus, [old, young] = structuredClone(s.processes);
@@ -790,7 +815,7 @@ test("an inference server has its latencies of 15 minutes, and its requests by r
 		/^vllm process 900 · port 8000 · 13 in flight · 9\.50\/s · 0\.25\/s answered by 5xx · first event p99 2\.39 s · unread p99 812 ms$/);
 	assert.equal(await page.locator("#servers summary").nth(1).innerText(),
 		`${HOSTILE[0]} process 901 · service 900 · no port of TCP · 0 in flight · unread p99 812 ms`);
-	assert.deepEqual(await page.locator("#servers tbody tr").evaluateAll((all) =>
+	assert.deepEqual(await page.locator("#servers table").first().locator("tbody tr").evaluateAll((all) =>
 		all.map((n) => [...n.cells].map((c) => c.textContent))), [
 		["/v1/chat/completions", "12", "6.25", "180 ms / 2.39 s", "–", "1.11 s / 1.21 s", "4.00 %", "3"],
 		["other", "1", "–", "–", "–", "–", "–", "–"]]);
@@ -806,6 +831,27 @@ test("an inference server has its latencies of 15 minutes, and its requests by r
 	assert.equal(await page.locator("img").count(), 0);
 	server.set({servers: []});
 	await until(async () => !(await page.locator("#servers").isVisible()), "they have gone");
+});
+
+test("what a server's requests wait for, and the slowest of them, stand in its card", async () => {
+	const pair = (now, usual) => ({now, usual}), slow = (more) => ({route: "/v1/chat/completions", code: "2xx",
+		duration_ms: 1500, first_event_ms: 700, events: 40, ago_s: 3.4, waited: "unread 823ms", exact: false, ...more});
+	const waits = {first_event: {unusual: true, says: `requests ${HOSTILE[0]} lie unread`,
+		parts_ms: {unread: pair(814, 3), engine_gpu: pair(200, null), engine_data: pair(0, 0)}},
+	event_gap: {unusual: false, says: "", parts_ms: {engine_gpu: pair(20, 21)}}};
+	const server = await fake({...await snapshot(), servers: [inference({waits, slowest: [slow(),
+		slow({route: HOSTILE[1], first_event_ms: null, waited: "", exact: true})]})]});
+	const page = await open(server.url), texts = (i) => page.locator("#servers table").nth(i).locator("tbody tr")
+		.evaluateAll((all) => all.map((n) => [...n.cells].map((c) => c.textContent)));
+	await is(page, "#servers .slow-says", new RegExp("lie unread$"));
+	assert.deepEqual(await texts(1), [["unread in the socket", "814 ms / 3.00 ms", "–"],
+		["engine waits for the GPU", "200 ms / –", "20.0 ms / 21.0 ms"]]);
+	assert.deepEqual(await texts(2), [
+		["1", "/v1/chat/completions", "2xx", "3 s ago", "1.50 s", "700 ms", "40", "unread 823ms", "shared"],
+		["2", HOSTILE[1], "2xx", "3 s ago", "1.50 s", "–", "40", "–", "alone"]]);
+	server.set({servers: [inference({waits: null, slowest: []})]});
+	await until(async () => !(await page.locator("#servers .slowest").isVisible()) &&
+		!(await page.locator("#servers .slow-says").isVisible()), "nothing is slow");
 });
 
 test("a simulated inference server is seen, in light, in dark and on a phone", async () => {

@@ -9,6 +9,7 @@ const FRAMES_MAX = 3000; // drawn at once
 const NARROW = 0.0008; // of the width: what is narrower is left out
 const SPANS = [[60, "the last minute"], [300, "the last 5 minutes"], [900, "the last 15 minutes"],
 [0, "since each process began"]];
+const SHARED = /^[^/]+\.so(?=$|\.)/; // of an example of a native stack
 const PACKAGE = /\/(?:site|dist)-packages\/([^/]+)/;
 const amounts = {launch: (v) => `${count(v)} launches`, alloc: bytes};
 
@@ -20,7 +21,7 @@ const flame = {cause: "", root: null, top: null, found: "", asked: 0, shown: [],
 export function frameOf(text) {
 	const m = text.match(/^(.*) \((.*?)(?::(\d+))?\)$/s), file = m ? m[2] : "";
 	const library = file.startsWith("<") ? "generated code" : (file.match(PACKAGE) || [])[1] ||
-		(file.includes("/lib/python3") ? "Python's library" : "");
+		(file.includes("/lib/python3") ? "Python's library" : "") || (file.match(SHARED) || [""])[0];
 	const base = file.slice(file.lastIndexOf("/") + 1);
 	return {name: m ? m[1] : text, file, line: m && m[3] ? m[3] : "", library: library.replace(/\.py$/, ""),
 		label: m ? `${m[1]} ${base}${m[3] ? `:${m[3]}` : ""}` : text};

@@ -20,11 +20,13 @@ const stateLine = (d) => (d.lost ? "lost: it has fallen off the bus, or must be 
 	told(d.temperature_celsius, (v) => `${Math.round(v)} °C`), told(d.clock_hertz, (v) => `${Math.round(v / 1e6)} MHz`)) ||
 	"use, power, temperature: no source");
 
+const pcieErrors = (d) => (d.pcie_fatal || 0) + (d.pcie_nonfatal || 0);
+
 const deviceLine = (d) => joined(d.throttled_by?.length ? `throttled: ${d.throttled_by.join(", ")}` : "",
 	told(d.link_width, (v) => `PCIe x${v}${d.link_width_ratio < 1 ? ` of x${d.link_width_max}` :
 	""}${told(d.link_speed, (g) => `, ${g} GT/s`)}`),
-	told(d.numa_node, (v) => `NUMA ${v}`), d.ecc_uncorrected ? `${d.ecc_uncorrected} ECC errors` : "",
-	d.pcie_fatal + d.pcie_nonfatal > 0 ? `${d.pcie_fatal + d.pcie_nonfatal} PCIe errors` : "");
+	told(d.numa_node, (v) => `NUMA ${v}`), d.ecc_uncorrected ? `${exact(d.ecc_uncorrected)} ECC errors` : "",
+	pcieErrors(d) ? `${exact(pcieErrors(d))} PCIe errors` : "");
 
 const shownGpus = new Rows($("gpus").querySelector("ul"), (g) => {
 	const node = make("li"), name = make("h3"), users = make("span"), used = make("p", "used");

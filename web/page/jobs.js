@@ -56,6 +56,8 @@ const jobColumns = [
 	{name: "Time", text: (job) => span(job.elapsed_s), number: true, title: times},
 	{name: "CPU", text: (job) => share(job.cpu), number: true, title: cpuTitle},
 	{name: "Memory", text: (job) => share(job.memory), number: true, title: memoryTitle},
+	{name: "GPU use", text: (job) => (job.gpu_utilization == null ? "" : percent(job.gpu_utilization)), number: true,
+		title: () => "the mean over its GPUs now, as their driver samples it"},
 	{name: "Energy", text: energy, number: true, title: energyTitle},
 	{name: "Processes", text: (job) => exact(job.processes), number: true,
 		title: (job) => `and ${exact(job.processes_gone)} that have gone`},
@@ -63,34 +65,43 @@ const jobColumns = [
 	{name: "NCCL", text: (job) => bytes(job.nccl_bytes), number: true, title: (job) => exact(job.nccl_bytes)},
 ];
 
-// A line of the job's GPUs, below its own.
-function gpusOfJob() {
+// A line below the job's own, of items {key, text, bad}.
+function lineOfJob(items) {
 	const node = make("tr"), box = make("td"), list = make("ul");
 	const rows = new Rows(list, () => {
 		const item = make("li");
-		return {node: item, update([g, idle]) {
-			mark(item, "class", idle ? "idle" : "");
-			say(item, gpuOfJob(g, idle));
+		return {node: item, update({text, bad}) {
+			mark(item, "class", bad ? "idle" : "");
+			say(item, text);
 		}};
 	});
 	box.colSpan = jobColumns.length;
 	inside(node, inside(box, list));
 	return {node, update(job) {
-		const idle = idleOf(job);
-		show(node, job.gpus.length > 0);
-		rows.show(job.gpus.map((g) => [g, idle.includes(g)]), ([g]) => g.gpu_id);
+		const all = items(job);
+		show(node, all.length > 0);
+		rows.show(all, (i) => i.key);
 	}};
 }
 
+function gpuItems(job) {
+	const idle = idleOf(job);
+	return job.gpus.map((g) => ({key: g.gpu_id, text: gpuOfJob(g, idle.includes(g)), bad: idle.includes(g)}));
+}
+
+const stepItems = (job) => (job.steps || []).map((s, i) => ({key: `${s.name} ${i}`, text: `step ${s.name}${s.running ?
+	"" : " (ended)"} ${known(s.cpu_seconds, span)} of CPU time, ${known(s.memory_peak_bytes, bytes)} at most`}));
+
 const jobTable = $("jobs").querySelector("table");
 const shownJobs = new Rows(jobTable, () => {
-	const node = make("tbody"), line = make("tr"), button = make("button", "narrower"), gpuLine = gpusOfJob();
+	const node = make("tbody"), line = make("tr"), button = make("button", "narrower"),
+		below = [lineOfJob(gpuItems), lineOfJob(stepItems)];
 	const cells = jobColumns.map((c) => make("td", c.number ? "number" : ""));
 	let shown = null;
 	button.type = "button";
 	button.addEventListener("click", () => narrow(shown));
 	cells[0].append(button);
-	inside(node, inside(line, ...cells), gpuLine.node);
+	inside(node, inside(line, ...cells), ...below.map((b) => b.node));
 	return {node, update(job) {
 		shown = job;
 		say(button, job.job_id);
@@ -102,7 +113,7 @@ const shownJobs = new Rows(jobTable, () => {
 			if (c.title)
 				mark(cells[i], "title", c.title(job));
 		});
-		gpuLine.update(job);
+		below.forEach((b) => b.update(job));
 	}};
 });
 shownJobs.first = jobTable.tHead;

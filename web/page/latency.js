@@ -30,6 +30,28 @@ function routeLines(s) {
 	});
 }
 
+const parts = {unread: "unread in the socket", front_runqueue: "front end waits for a CPU",
+	engine_cpu: "engine on the CPU", engine_gpu: "engine waits for the GPU", engine_data: "engine waits for data",
+	engine_dist: "engine waits for other ranks", engine_io: "engine blocked on files",
+	engine_runqueue: "engine waits for a CPU", engine_other: "engine asleep"};
+
+// What a request waits for on average, now and usually; a part that is nothing in both is left out.
+function waitLines(s) {
+	const first = (s.waits && s.waits.first_event.parts_ms) || {}, gap = (s.waits && s.waits.event_gap.parts_ms) || {};
+	const pair = (o) => (o ? `${ms(o.now)} / ${ms(o.usual)}` : NONE);
+	const some = (o) => o && (o.now >= 0.05 || o.usual >= 0.05);
+	return Object.entries(parts).filter(([key]) => some(first[key]) || some(gap[key]))
+		.map(([key, text]) => [text, pair(first[key]), pair(gap[key])]);
+}
+
+// What is said of requests that are unusually slow.
+const sayings = (s) => ["first_event", "event_gap"].map((of) => s.waits && s.waits[of].says).filter(Boolean);
+
+function slowLines(s) {
+	return (s.slowest || []).map((r, i) => [String(i + 1), r.route, r.code, `${Math.round(r.ago_s)} s ago`,
+		ms(r.duration_ms), ms(r.first_event_ms), exact(r.events), r.waited || NONE, r.exact ? "alone" : "shared"]);
+}
+
 // What stands beside the name of a server: the figures of its newest step.
 function brief(s) {
 	const step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ?
@@ -51,10 +73,16 @@ function card() {
 	const routes = partTable("By route, of the last half minute",
 		["Route", "In flight", "Requests/s", "First event p50 / p99", "Gap p50 / p99",
 		"Whole p50 / p99", "5xx", "Aborted"]);
+	const waits = partTable("What a request waits for, now / usually",
+		["On average", "Until the first event", "Between events"]);
+	const slowest = partTable("The slowest, and what they waited for", ["", "Route", "Ended", "When", "Took",
+		"First event", "Events", "Waited", "Engine's work"]), said = make("p", "slow-says");
 	let last = null;
 	box.open = built++ < OPEN_SERVERS;
 	inside(head, name, " ", more);
-	inside(node, inside(box, head, inside(make("div", "plots"), ...charts.map((c) => c.node)), routes.node));
+	slowest.node.classList.add("slowest");
+	inside(node, inside(box, head, said, inside(make("div", "plots"), ...charts.map((c) => c.node)), routes.node,
+		waits.node, slowest.node));
 	const draw = () => {
 		const lines = past.servers.get(last.pid);
 		plots.forEach(([, names], i) => charts[i].set(names.map((line) => (lines && lines[line]) || empty())));
@@ -68,7 +96,13 @@ function card() {
 		mark(node, "data-pid", String(s.pid));
 		if (!box.open)
 			return;
+		say(said, sayings(s).join(" "));
+		show(said, sayings(s).length > 0);
 		routes.fill(routeLines(s));
+		for (const [table, lines] of [[waits, waitLines(s)], [slowest, slowLines(s)]]) {
+			table.fill(lines);
+			show(table.node, lines.length > 0);
+		}
 		if (past.fresh || first)
 			draw();
 	}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // processes.js: the table of processes, and what an opened row shows.
 import {$, bytes, cells, count, drop, duration, exact, flat, inside, label, make, mark, NONE, Order, pairsList,
-	percent, Rows, say, show} from "./shared.js";
+	percent, Rows, say, show, span} from "./shared.js";
 import {Chart, Plot} from "./charts.js";
 import {empty, past} from "./history.js";
 import {heldBy} from "./ranks.js";
@@ -93,6 +93,15 @@ const measured = (v) => (v == null ? [["", "Not measured."]] : flat(v));
 export const unusual = (p) => Object.entries(p.anomalies || {}).map(([name, v]) =>
 	`${label(name)} ${v > 0 ? "+" : ""}${v.toFixed(1)}`);
 
+// The error that a process is given now, what returned it first and when, and how often any came.
+const failures = ({cuda_errors: c, rdma_errors: r}) => [
+	...(c ? [["CUDA errors", `${c.error}${c.call ? ` in ${c.call}` : ""} ${span(c.age_s)} ago` +
+		`${c.context_lost ? "; its context is lost" : ""}; ${exact(c.count)} calls failed in all: ` +
+		c.errors.map((e) => `${e.error} ${exact(e.count)}`).join(", ")]] : []),
+	...(r ? [["RDMA errors", `${r.call}: ${r.errno} ${span(r.last_age_s)} ago; ${exact(r.count)} in all: ` +
+		r.calls.map((e) => `${e.call} ${e.errno} ${exact(e.count)}`).join(", ")]] : []),
+];
+
 function waits(p) {
 	const quantiles = (o, unit) => `p50 ${duration(o[`p50_${unit}`] * (unit === "ms" ? 1000 : 1))}, ` +
 		`p99 ${duration(o[`p99_${unit}`] * (unit === "ms" ? 1000 : 1))}, ${exact(o.count)} times`;
@@ -102,6 +111,9 @@ function waits(p) {
 		["Data loader", p.dataloader ? quantiles(p.dataloader, "ms") : "not measured"],
 		...Object.entries(p.sampled || {}).map(([name, v]) => [`Measured in a part of the time: ${name}`,
 			`${percent(v.now)} now, ${percent(v.seen)} since it began; the rest would cost more than its budget`]),
+		...(p.blocked ? [["In uninterruptible sleep (state D)", `thread ${p.blocked.tid} for ${span(p.blocked.seconds)}` +
+			`${p.blocked.in ? `, in ${p.blocked.in}` : ""}`]] : []),
+		...failures(p),
 		["Unusual", p.anomalies ? unusual(p).join(", ") || "nothing" : "not known yet"],
 	];
 }

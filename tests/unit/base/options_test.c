@@ -106,8 +106,11 @@ static const struct good {
 	{"table-cpus", "0", NUMBER, AT(table_cpus), 0},
 	{"table-cpus", "8192", NUMBER, AT(table_cpus), 8192},
 	{"gpu-majors", "1,3,63", NUMBER, AT(gpu_majors), 1ULL << 63 | 10},
+	{"rdma-majors", "231", NUMBER, AT(rdma_majors[3]), 1ULL << 39},
 	{"gpu-majors", "195", NUMBER, AT(gpu_majors[3]), 8},
 	{"gpu-majors", "511,1", NUMBER, AT(gpu_majors[7]), 1ULL << 63},
+	{"uprobes", "auto", NUMBER, AT(two_links), 0},
+	{"uprobes", "links", NUMBER, AT(two_links), 1},
 	{"tier", "auto", NUMBER, AT(method), ZN_METHOD_NONE},
 	{"tier", "kprobe", NUMBER, AT(method), ZN_METHOD_KPROBE},
 	{"tier", "tracepoint", NUMBER, AT(method), ZN_METHOD_TRACEPOINT},
@@ -702,7 +705,8 @@ T(help_names_every_option)
 		"token-file", "control", "report-dir", "max-connections", "max-connections-per-peer", "gpu-majors",
 		"overhead-budget", "config", "check", "list-metrics", "list-probes", "version", "help", "alertmanager",
 		"webhook", "notify-repeat-ms", "otlp", "otlp-interval-ms", "outbound-token-file", "alerts", "kmsg",
-		"libraries", "user-libraries", "table-cpus", "ras", "stacks", "series", "sysfs", "dcgm"};
+		"libraries", "user-libraries", "table-cpus", "ras", "stacks", "series", "sysfs", "dcgm", "rdma-majors",
+		"uprobes"};
 	char text[8192] = "", want[64];
 	FILE *f = fmemopen(text, sizeof(text) - 1, "w");
 	size_t count = 0;

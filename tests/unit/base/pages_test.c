@@ -5,6 +5,7 @@
 #include "t.h"
 #include "zernel.h"
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define PAGES 64
@@ -79,10 +80,62 @@ T(what_is_zero_is_not_taken)
 	munmap(at, LARGE);
 }
 
+static size_t resident_of_files(void)
+{
+	char line[256];
+	size_t kib = 0;
+	FILE *f = fopen("/proc/self/status", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "RssFile: %zu", &kib);
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+static const char constants[1 << 20] = {1};
+static int written = 7;
+
+/* Less of the file is in memory; what was written stays, and the code runs on. */
+T(program_is_given_back)
+{
+	const volatile char *at = constants;
+	size_t before;
+	int sum = 0;
+
+	for (size_t i = 0; i < sizeof(constants); i += 4096)
+		sum += at[i];
+	before = resident_of_files();
+	written = 11;
+	zn_pages_drop_program();
+	CHECK(resident_of_files() < before - 512);
+	CHECK_EQ(written + sum + at[0], 13);
+	CHECK(zn_bucket_of(128) == 1);
+}
+
+/* Where pages of 2 MiB are the rule, a table of 16 MiB with one byte written has one page. */
+T(pages_are_small)
+{
+	char *at;
+	size_t before;
+
+	zn_pages_small();
+	CHECK_EQ(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), 1);
+	at = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(at != MAP_FAILED);
+	madvise(at, LARGE, MADV_HUGEPAGE);
+	before = resident_bytes();
+	at[LARGE / 2] = 1;
+	CHECK(resident_bytes() < before + (1 << 20));
+	munmap(at, LARGE);
+}
+
 int main(void)
 {
 	RUN(clears_what_is_not_zero);
 	RUN(variables_of_a_thread_stay);
 	RUN(what_is_zero_is_not_taken);
+	RUN(program_is_given_back);
+	RUN(pages_are_small);
 	return t_end();
 }

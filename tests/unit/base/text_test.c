@@ -117,8 +117,19 @@ T(hash)
 	CHECK_EQ(zn_str_hash(S("foobar")), 0x85944171f73967e8ULL);
 }
 
+T(plain)
+{
+	char text[] = "a b~\x1b[2J\xc3\xa9\x7f\n", none[] = "";
+
+	zn_str_plain(text);
+	CHECK_STR(text, "a b~?[2J????");
+	zn_str_plain(none);
+	CHECK_STR(none, "");
+}
+
 int main(void)
 {
+	RUN(plain);
 	RUN(cut);
 	RUN(split);
 	RUN(trim);

@@ -31,6 +31,54 @@ static char *noise(size_t len)
 	return bytes;
 }
 
+static char *one_byte(size_t len)
+{
+	return memset(malloc(len + 1), 'a', len);
+}
+
+/* Each byte is half as frequent as the one before it: as many bits as there are bytes, if a code could have them. */
+static char *steep(size_t len)
+{
+	char *bytes = noise(len);
+
+	for (size_t i = 0, v = 1; i < len; i++) {
+		v = v * 6364136223846793005 + 1442695040888963407;
+		bytes[i] = (char)(__builtin_ctzll(v >> 33 | 1ULL << 30) * 7);
+	}
+	return bytes;
+}
+
+/* Noise that comes again as far behind as the format can say, and one byte farther. */
+static char *comes_again(size_t len, size_t behind)
+{
+	char *bytes = noise(len);
+
+	for (size_t i = behind; i < len; i++)
+		if (i % behind < 300)
+			bytes[i] = bytes[i - behind];
+	return bytes;
+}
+
+static char *far(size_t len)
+{
+	return comes_again(len, 32768);
+}
+
+static char *too_far(size_t len)
+{
+	return comes_again(len, 32769);
+}
+
+/* The same at all distances and of all lengths. */
+static char *all_lengths(size_t len)
+{
+	char *bytes = noise(len);
+
+	for (size_t at = 300, same = 4; at + 4 * same < len; at += same + 1, same = same < 300 ? same + 1 : 4)
+		memcpy(bytes + at, bytes + at - same - at / 7 % (at - same + 1) % 3000, same);
+	return bytes;
+}
+
 /* Compresses into a block of `cap` bytes of which `before` are in use; the bytes added, 0 if it did not fit. */
 static size_t pack(char *to, size_t before, size_t cap, const char *bytes, size_t len)
 {
@@ -90,6 +138,19 @@ T(sizes)
 	for (size_t i = 0; i < ZN_LEN(sizes); i++) {
 		check_size(metrics_like, sizes[i]);
 		check_size(noise, sizes[i]);
+		check_size(one_byte, sizes[i]);
+	}
+}
+
+T(codes_of_all_shapes)
+{
+	static const size_t sizes[] = {3, 40, 8191, 8192, 8193, 100000, 300001};
+
+	for (size_t i = 0; i < ZN_LEN(sizes); i++) {
+		check_size(steep, sizes[i]);
+		check_size(far, sizes[i]);
+		check_size(too_far, sizes[i]);
+		check_size(sizes[i] > 8000 ? all_lengths : noise, sizes[i]);
 	}
 }
 
@@ -128,7 +189,7 @@ T(full_before)
 	CHECK(o.full);
 }
 
-/* Also while the state of zn_gzip() is in use, whose memory it shares. */
+/* One after the other, in any order. */
 T(unpacks_what_it_packed)
 {
 	char *text = metrics_like(5000), packed[5000], plain[5000];
@@ -151,6 +212,7 @@ T(unpacks_what_it_packed)
 int main(void)
 {
 	RUN(sizes);
+	RUN(codes_of_all_shapes);
 	RUN(unpacks_what_it_packed);
 	RUN(shrinks_text);
 	RUN(keeps_no_trace);

@@ -138,7 +138,7 @@ T(shared_memory_is_made_fit)
 	memset(&said, 0xff, sizeof(said));
 	zn_nvml_check(&said);
 	CHECK_EQ(said.count, ZN_GPUS_MAX);
-	CHECK_EQ(said.reading[0].known >> ZN_FIGURE_LINK_SPEED, 0);
+	CHECK_EQ(said.reading[0].known >> ZN_FIGURE_LINK_SPEED, 1ULL << (ZN_FIGURE_LOST - ZN_FIGURE_LINK_SPEED));
 	CHECK_EQ(strlen(said.model[ZN_GPUS_MAX - 1]), sizeof(said.model[0]) - 1);
 	CHECK_EQ(said.process[0].pid, 0);
 	CHECK_STR(said.instance[0].uuid, "");

@@ -71,6 +71,7 @@ T(a_job_alone)
 	look(100);
 	look(1000);
 	CHECK_EQ(sent_of(job), 4400);
+	CHECK_EQ(zn_fabric_of(&fabric, job)->known, 1); /* the port counts neither what it receives nor errors */
 	end_job(job);
 	look(10000); /* it ended within */
 	look(100000);

@@ -297,6 +297,35 @@ T(a_uuid_that_turns_out_to_be_an_index)
 	CHECK_EQ(job->gpu[0].peak_bytes, GIB);
 }
 
+/* Of the GPUs that it has all must be known. */
+T(utilization_as_a_source_tells_it)
+{
+	static struct zn_hardware h;
+	struct zn_reading r = {.pci = "0000:1b:00.0", .uuid = "GPU-aa"};
+	struct zn_job *job;
+
+	start();
+	job = prolog("id=4711 gpus=GPU-AA");
+	CHECK(zn_job_gpus_utilization(NULL, job) == ZN_NOT_KNOWN);
+	zn_hardware_init(&h, &agg.gpus);
+	CHECK(zn_job_gpus_utilization(&h, job) == ZN_NOT_KNOWN);
+	zn_reading_set(&r, ZN_FIGURE_UTILIZATION, 870000);
+	zn_hardware_take(&h, ZN_SOURCE_SYS, &r, ZN_NS_PER_S);
+	zn_hardware_tick(&h, ZN_NS_PER_S);
+	CHECK_EQ(zn_job_gpus_utilization(&h, job), 870000);
+	job = prolog("id=4712 gpus=GPU-aa,GPU-bb");
+	CHECK(zn_job_gpus_utilization(&h, job) == ZN_NOT_KNOWN);
+	r = (struct zn_reading){.pci = "0000:2b:00.0", .uuid = "GPU-bb"};
+	zn_reading_set(&r, ZN_FIGURE_UTILIZATION, 130000);
+	zn_hardware_take(&h, ZN_SOURCE_SYS, &r, ZN_NS_PER_S);
+	zn_hardware_tick(&h, ZN_NS_PER_S);
+	CHECK_EQ(zn_job_gpus_utilization(&h, job), 500000);
+	zn_hardware_tick(&h, 60 * ZN_NS_PER_S); /* nobody says anything any more */
+	CHECK(zn_job_gpus_utilization(&h, job) == ZN_NOT_KNOWN);
+	job = prolog("id=4713");
+	CHECK(zn_job_gpus_utilization(&h, job) == ZN_NOT_KNOWN);
+}
+
 int main(void)
 {
 	allocated_gpus();
@@ -309,5 +338,6 @@ int main(void)
 	RUN(the_peak_of_memory_that_was_not_seen);
 	RUN(the_time_of_a_process_whose_memory_was_not_seen);
 	RUN(a_uuid_that_turns_out_to_be_an_index);
+	RUN(utilization_as_a_source_tells_it);
 	return t_end();
 }

@@ -187,6 +187,52 @@ T(a_step_that_runs)
 	}
 }
 
+/* In turn, two at each look of the job. */
+T(steps_are_looked_at)
+{
+	struct zn_step shown[ZN_STEPS_SHOWN];
+	struct zn_job *job = start(true);
+	struct zn_job_shared *row = &memory.arena.jobs[job->slot];
+	char path[128], name[32];
+
+	CHECK_EQ(zn_use_steps(&uses, job, shown), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		snprintf(row->step[i].name, sizeof(row->step[i].name), "%u", i);
+		row->step[i].end_ns = i % 2 ? 0 : 5;
+		row->step[i].cpu_ns = i % 2 ? 0 : S;
+		snprintf(path, sizeof(path), "%s/step_%u", tree, i);
+		CHECK(!mkdir(path, 0755));
+		snprintf(name, sizeof(name), "step_%u/cpu.stat", i);
+		put(name, "usage_usec 3000000\n");
+		snprintf(name, sizeof(name), "step_%u/memory.peak", i);
+		put(name, "1048576\n");
+	}
+	row->step_count = 20;
+	look(job, 1);
+	CHECK_EQ(zn_use_steps(&uses, job, shown), ZN_STEPS_SHOWN);
+	CHECK_STR(shown[0].name, "1"); /* of those that have ended the oldest are left out */
+	CHECK_STR(shown[1].name, "3");
+	CHECK_STR(shown[4].name, "8");
+	CHECK_STR(shown[15].name, "19");
+	CHECK_EQ(shown[1].cpu_ns, 3 * S);
+	CHECK_EQ(shown[1].mem_peak_bytes, MIB);
+	CHECK_EQ(shown[4].cpu_ns, S);
+	CHECK_EQ(shown[15].cpu_ns, 0); /* its turn has not come */
+	for (int i = 0; i < 4; i++)
+		look(job, 1);
+	zn_use_steps(&uses, job, shown);
+	CHECK_EQ(shown[15].cpu_ns, 3 * S);
+	row->step[19].end_ns = 9; /* with what its group had used when it was removed */
+	row->step[19].cpu_ns = 4 * S;
+	take_away();
+	zn_use_steps(&uses, job, shown);
+	CHECK_EQ(shown[15].cpu_ns, 4 * S);
+	CHECK_EQ(shown[15].mem_peak_bytes, MIB);
+	uses.use[job->slot].serial++; /* what is known is of another job */
+	zn_use_steps(&uses, job, shown);
+	CHECK_EQ(shown[15].mem_peak_bytes, 0);
+}
+
 T(groups_that_have_gone)
 {
 	struct zn_job *job = start(true);
@@ -276,6 +322,7 @@ int main(void)
 	RUN(version_2);
 	RUN(version_1);
 	RUN(a_step_that_runs);
+	RUN(steps_are_looked_at);
 	RUN(groups_that_have_gone);
 	RUN(found);
 	RUN(cpus);

@@ -36,7 +36,8 @@ static void start(uint64_t ppm, uint32_t cpus)
 /* What one process does in a second, as programs would count it. */
 struct load {
 	struct zn_proc *p;
-	uint64_t walk_ns, switch_ns, reads, calls;
+	uint64_t walk_ns, switch_ns, reads, calls, launches;
+	uint64_t launch_walk_ns; /* of each launch whose return is there */
 };
 
 static bool is_spared(const struct zn_proc *p, enum zn_spare part)
@@ -45,13 +46,24 @@ static bool is_spared(const struct zn_proc *p, enum zn_spare part)
 	return p->calls & ZN_SPARES(part);
 }
 
+static void do_launches(struct zn_proc *p, uint64_t count)
+{
+	p->count[ZN_C_LAUNCH_KERNEL] += count;
+	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_PUSH)] += count;
+	if (is_spared(p, ZN_SPARE_LAUNCHES))
+		p->count[ZN_C_LAUNCH_UNTIMED] += count;
+}
+
 static void do_slot(const struct load *l)
 {
 	struct zn_spent *s = &memory.arena.shared->spent[row_of(l->p)];
 
+	do_launches(l->p, l->launches / SLOTS);
 	l->p->count[ZN_C_SYSCALLS] += l->calls / SLOTS;
 	if (!is_spared(l->p, ZN_SPARE_STACKS))
 		s->walk_ns += l->walk_ns / SLOTS;
+	if (!is_spared(l->p, ZN_SPARE_STACKS) && !is_spared(l->p, ZN_SPARE_LAUNCHES))
+		s->walk_ns += l->launches / SLOTS * l->launch_walk_ns;
 	if (is_spared(l->p, ZN_SPARE_SWITCHES))
 		s->spared_ns += l->switch_ns / 4 / SLOTS;
 	else
@@ -295,6 +307,66 @@ T(what_cannot_be_spared_leaves_the_rest_its_half)
 	CHECK_EQ(l.p->count[ZN_C_SYSCALLS], 30 * l.calls);
 }
 
+/* They are counted all the same, which has its cost: what else there is shares half of the budget. */
+T(returns_of_launches_are_spared_last)
+{
+	struct load l = {.switch_ns = PERCENT / 3, .launches = 20000};
+	uint64_t whole = 0;
+
+	start(10000, 4);
+	memory.arena.shared->cost_ns[ZN_INSN_PUSH] = 1000;
+	memory.arena.shared->return_ns = 400;
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(3, &l, 1);
+	whole = agg.info[row_of(l.p)].cost_rate;
+	CHECK(whole > 1900 * ZN_NS_PER_MS / 100 * 1000 && whole < 2100 * ZN_NS_PER_MS / 100 * 1000);
+	seconds(3, &l, 1);
+	CHECK(duty(l.p, ZN_SPARE_LAUNCHES) > ZN_DUTY_ONE / 3 && duty(l.p, ZN_SPARE_LAUNCHES) < ZN_DUTY_ONE * 3 / 4);
+	CHECK_EQ(duty(l.p, ZN_SPARE_SWITCHES), ZN_BUDGET_LEAST);
+	seconds(30, &l, 1);
+	CHECK_EQ(l.p->count[ZN_C_LAUNCH_KERNEL], 36 * l.launches);
+	CHECK(agg.info[row_of(l.p)].cost_rate < whole * 9 / 10);
+	CHECK(agg.info[row_of(l.p)].cost_rate >= whole * 6 / 10);
+	CHECK(cost(l.p) < PERCENT / 2); /* launches are not in it: they are among the hooked calls */
+	l.launches = 1000;
+	seconds(60, &l, 1);
+	CHECK_EQ(duty(l.p, ZN_SPARE_LAUNCHES), ZN_DUTY_ONE);
+	CHECK_EQ(memory.arena.shared->spared, 0);
+	CHECK(zn_spare_seen(spent(l.p), ZN_SPARE_LAUNCHES, 96 * ZN_NS_PER_S) < 900);
+}
+
+/* Walks are at the returns of launches: what they cost is known of slots in which these are there, and nothing swings. */
+T(stacks_are_seen_with_launches)
+{
+	struct load l = {.launches = 20000, .launch_walk_ns = 250};
+	uint32_t first;
+
+	start(10000, 4);
+	memory.arena.shared->cost_ns[ZN_INSN_PUSH] = 1000;
+	memory.arena.shared->return_ns = 400;
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(10, &l, 1);
+	first = duty(l.p, ZN_SPARE_STACKS);
+	CHECK(first <= duty(l.p, ZN_SPARE_LAUNCHES) && duty(l.p, ZN_SPARE_LAUNCHES) < ZN_DUTY_ONE);
+	for (int i = 0; i < 60; i++) {
+		seconds(1, &l, 1);
+		CHECK_EQ(duty(l.p, ZN_SPARE_STACKS), first);
+	}
+	CHECK(spent(l.p)->unseen_ns[ZN_SPARE_STACKS] >= spent(l.p)->unseen_ns[ZN_SPARE_LAUNCHES]);
+}
+
+T(without_sessions_launches_are_not_spared)
+{
+	struct load l = {.launches = 100000};
+
+	start(10000, 4);
+	memory.arena.shared->cost_ns[ZN_INSN_PUSH] = 1000;
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	seconds(30, &l, 1);
+	CHECK(!spent(l.p));
+	CHECK_EQ(l.p->count[ZN_C_LAUNCH_UNTIMED], 0);
+}
+
 T(a_budget_of_none_spares_nothing)
 {
 	struct load l = {.walk_ns = 50 * PERCENT, .switch_ns = 50 * PERCENT, .reads = 1000000};
@@ -342,6 +414,9 @@ int main(void)
 	RUN(the_nodes_budget_is_shared_by_owner_first);
 	RUN(an_owners_processes_share_his_part);
 	RUN(what_cannot_be_spared_leaves_the_rest_its_half);
+	RUN(returns_of_launches_are_spared_last);
+	RUN(stacks_are_seen_with_launches);
+	RUN(without_sessions_launches_are_not_spared);
 	RUN(a_budget_of_none_spares_nothing);
 	RUN(the_next_process_of_a_row_begins_whole);
 	return t_end();

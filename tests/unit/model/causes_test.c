@@ -160,6 +160,28 @@ T(what_time_is_laid_to)
 	}
 }
 
+/* Launches that were counted and not timed: the others stand for them, and where there are none it is nobody's code. */
+T(launches_that_were_not_timed)
+{
+	const struct second timed = {.ms = {950, 50}, .launch_ms = 90}, none = {.ms = {950, 50}};
+	uint64_t before[ZN_CAUSE_COUNT];
+
+	start();
+	tick();
+	for (int warm = 0; warm < 2; warm++)
+		pass(&timed);
+	memcpy(before, group()->lost_ns, sizeof(before));
+	p->count[ZN_C_LAUNCH_UNTIMED] += 9;
+	pass(&timed);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_LAUNCHES] - before[ZN_CAUSE_LAUNCHES], 900 * MS);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_HOST] - before[ZN_CAUSE_HOST], 50 * MS);
+	memcpy(before, group()->lost_ns, sizeof(before));
+	p->count[ZN_C_LAUNCH_UNTIMED] += 9;
+	pass(&none);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_LAUNCHES], before[ZN_CAUSE_LAUNCHES]);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_HOST], before[ZN_CAUSE_HOST]);
+}
+
 /* What nobody has seen is not laid to anything. */
 T(time_that_was_spared_is_not_idle)
 {
@@ -481,6 +503,7 @@ int main(void)
 {
 	proc_make();
 	RUN(what_time_is_laid_to);
+	RUN(launches_that_were_not_timed);
 	RUN(time_that_was_spared_is_not_idle);
 	RUN(a_connection_that_loses_much_gets_little_through);
 	RUN(a_small_connection_holds_nobody_back);

@@ -109,6 +109,72 @@ T(what_nvml_says_is_whole)
 	CHECK_EQ(shown(ZN_FIGURE_ENERGY), ZN_NOT_KNOWN);
 }
 
+static void hear(struct zn_nvml_said *said, const char *first, const char *second, uint64_t now)
+{
+	*said = (struct zn_nvml_said){.count = *second ? 2 : *first ? 1 : 0};
+	snprintf(said->reading[0].pci, sizeof(said->reading[0].pci), "%s", first);
+	snprintf(said->reading[1].pci, sizeof(said->reading[1].pci), "%s", second);
+	zn_reading_set(&said->reading[0], ZN_FIGURE_LOST, 0);
+	zn_reading_set(&said->reading[1], ZN_FIGURE_LOST, 0);
+	zn_hardware_heard(&h, said, now);
+	zn_hardware_tick(&h, now);
+}
+
+/* The bus's word counts against any other, and NVML's silence about one GPU of several. */
+T(a_gpu_is_lost_by_any_source)
+{
+	static struct zn_nvml_said said;
+	const char *one = "0000:1b:00.0", *two = "0000:2b:00.0";
+
+	begin();
+	take(ZN_SOURCE_SYS, one, "", ZN_FIGURE_LINK_WIDTH, 16, S);
+	take(ZN_SOURCE_SYS, two, "", ZN_FIGURE_LINK_WIDTH, 16, S);
+	take(ZN_SOURCE_DCGM, one, "", ZN_FIGURE_POWER, 300000, S);
+	hear(&said, one, two, S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), 0);
+	CHECK_EQ(shown(ZN_FIGURE_POWER), 300000);
+	hear(&said, two, "", 2 * S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), 1);
+	CHECK_EQ(shown(ZN_FIGURE_POWER), ZN_NOT_KNOWN);
+	CHECK_EQ(shown(ZN_FIGURE_LINK_WIDTH), 16);
+	CHECK_STR(zn_source_label(h.device[0].from[ZN_FIGURE_LOST], ZN_FIGURE_LOST), "nvml");
+	hear(&said, "", "", 3 * S); /* the driver does not answer: nothing is known */
+	CHECK_EQ(shown(ZN_FIGURE_LOST), ZN_NOT_KNOWN);
+	hear(&said, two, "", 4 * S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), 1);
+	hear(&said, one, two, 5 * S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), 0);
+	take(ZN_SOURCE_SYS, one, "", ZN_FIGURE_LOST, 1, 6 * S);
+	hear(&said, one, two, 6 * S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), 1);
+	CHECK_EQ(shown(ZN_FIGURE_POWER), ZN_NOT_KNOWN);
+	CHECK_STR(zn_source_label(h.device[0].from[ZN_FIGURE_LOST], ZN_FIGURE_LOST), "sysfs");
+	take(ZN_SOURCE_SYS, one, "", ZN_FIGURE_LINK_WIDTH, 16, 7 * S);
+	hear(&said, two, "", 20 * S); /* its driver has left it, or the kernel says nothing */
+	CHECK_EQ(shown(ZN_FIGURE_LOST), ZN_NOT_KNOWN);
+}
+
+/* A machine had it for a while. Whether NVML sees it since is not known. */
+T(a_gpu_that_came_back_is_not_missed)
+{
+	static struct zn_nvml_said said;
+	const char *one = "0000:1b:00.0", *two = "0000:2b:00.0";
+
+	begin();
+	take(ZN_SOURCE_SYS, one, "", ZN_FIGURE_LINK_WIDTH, 16, S);
+	hear(&said, one, two, S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), 0);
+	h.device[0].by[ZN_SOURCE_SYS].reading.known = 0; /* it has no driver */
+	hear(&said, two, "", 2 * S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), ZN_NOT_KNOWN);
+	take(ZN_SOURCE_SYS, one, "", ZN_FIGURE_LINK_WIDTH, 16, 3 * S);
+	hear(&said, two, "", 3 * S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), ZN_NOT_KNOWN);
+	hear(&said, one, two, 4 * S);
+	hear(&said, two, "", 5 * S);
+	CHECK_EQ(shown(ZN_FIGURE_LOST), 1);
+}
+
 T(time_throttled_is_a_sum_of_looks)
 {
 	begin();
@@ -158,6 +224,8 @@ int main(void)
 	RUN(a_gpu_that_nobody_lists_has_its_address);
 	RUN(there_is_room_for_so_many);
 	RUN(what_nvml_says_is_whole);
+	RUN(a_gpu_is_lost_by_any_source);
+	RUN(a_gpu_that_came_back_is_not_missed);
 	RUN(time_throttled_is_a_sum_of_looks);
 	RUN(a_link_is_lanes_and_speed);
 	RUN(addresses_have_one_form);

@@ -357,9 +357,27 @@ T(coarse_buckets)
 T(limits_are_powers_of_four)
 {
 	for (uint32_t i = 0; i < ZN_LE_COUNT - 1; i++)
-		CHECK_EQ(zn_le_ns(i), 1024ULL << 2 * i);
-	CHECK_EQ(zn_le_ns(ZN_LE_COUNT - 2), 68719476736);
-	CHECK(zn_le_ns(ZN_LE_COUNT - 1) == UINT64_MAX);
+		CHECK_EQ(zn_le_ns(i, false), 1024ULL << 2 * i);
+	CHECK_EQ(zn_le_ns(ZN_LE_COUNT - 2, false), 68719476736);
+	CHECK(zn_le_ns(ZN_LE_COUNT - 1, false) == UINT64_MAX);
+}
+
+T(fine_limits_are_powers_of_two)
+{
+	struct zn_spread s;
+
+	CHECK_EQ(zn_le_ns(0, true), 1048576);
+	CHECK_EQ(zn_le_ns(ZN_LE_FINE_COUNT - 2, true), 137438953472);
+	CHECK(zn_le_ns(ZN_LE_FINE_COUNT - 1, true) == UINT64_MAX);
+	for (uint32_t limit = 0; limit < ZN_LE_FINE_COUNT - 1; limit++)
+		for (int off = -1; off <= 1; off++) {
+			hist = (struct zn_hist){0};
+			zn_hist_add(&hist, zn_le_ns(limit, true) + (uint64_t)off);
+			zn_hist_spread(&hist, true, &s);
+			CHECK_EQ(s.count, 1);
+			for (uint32_t i = 0; i < ZN_LE_FINE_COUNT; i++)
+				CHECK_EQ(s.le[i], i > limit || (i == limit && off < 0));
+		}
 }
 
 /* A bucket begins at a limit, so what lasts exactly as long as the limit counts as longer. */
@@ -370,8 +388,8 @@ T(cumulative_counts_are_exact_at_limits)
 	for (uint32_t limit = 0; limit < ZN_LE_COUNT - 1; limit++)
 		for (int off = -1; off <= 1; off++) {
 			hist = (struct zn_hist){0};
-			zn_hist_add(&hist, zn_le_ns(limit) + (uint64_t)off);
-			zn_hist_spread(&hist, &s);
+			zn_hist_add(&hist, zn_le_ns(limit, false) + (uint64_t)off);
+			zn_hist_spread(&hist, false, &s);
 			for (uint32_t i = 0; i < ZN_LE_COUNT; i++)
 				CHECK_EQ(s.le[i], i > limit || (i == limit && off < 0));
 		}
@@ -382,11 +400,11 @@ T(cumulative_counts_of_many)
 	struct zn_spread s;
 
 	record(every_magnitude, SAMPLES_MAX);
-	zn_hist_spread(&hist, &s);
+	zn_hist_spread(&hist, false, &s);
 	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
 		uint64_t below = 0;
 
-		while (below < SAMPLES_MAX && sample[below] < zn_le_ns(i))
+		while (below < SAMPLES_MAX && sample[below] < zn_le_ns(i, false))
 			below++;
 		CHECK_EQ(s.le[i], below);
 	}
@@ -440,6 +458,7 @@ int main(void)
 	RUN(merged_parts_equal_the_whole);
 	RUN(coarse_buckets);
 	RUN(limits_are_powers_of_four);
+	RUN(fine_limits_are_powers_of_two);
 	RUN(cumulative_counts_are_exact_at_limits);
 	RUN(cumulative_counts_of_many);
 	RUN(every_bucket_has_an_exponential_one);

@@ -218,6 +218,23 @@ T(launches_before_the_first_reading)
 	CHECK(last(p)->rate == 10);
 }
 
+/* Counted at their entry and not timed: the rate has them, the quantiles do not. */
+T(launches_that_were_not_timed)
+{
+	struct zn_proc *p;
+
+	start();
+	p = claim(7);
+	launches(p, 10, 100 * US);
+	p->count[ZN_C_LAUNCH_UNTIMED] += 990;
+	pass(5 * S);
+	CHECK(last(p)->rate == 200);
+	check_near(last(p)->p50_us, 100);
+	p->count[ZN_C_LAUNCH_UNTIMED] += 50;
+	pass(5 * S);
+	CHECK(last(p)->rate == 10);
+}
+
 T(a_process_that_comes_within_a_step)
 {
 	struct zn_proc *p, *q;
@@ -478,6 +495,7 @@ int main(void)
 	RUN(no_launch_no_latency);
 	RUN(a_step_ends_after_5_s);
 	RUN(launches_before_the_first_reading);
+	RUN(launches_that_were_not_timed);
 	RUN(a_process_that_comes_within_a_step);
 	RUN(rings_wrap);
 	RUN(a_row_that_changes_hands);

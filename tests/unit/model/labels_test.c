@@ -5,7 +5,7 @@
 
 #define LABELS(X)                                                                                                      \
 	X(zn_family_label, ZN_FAM_ALL)                                                                                 \
-	X(zn_method_label, ZN_METHOD_UPROBE + 1)                                                                       \
+	X(zn_method_label, ZN_METHOD_UPROBE_SESSION + 1)                                                               \
 	X(zn_operation_label, ZN_OPERATION_COUNT)                                                                      \
 	X(zn_stall_label, ZN_STALL_COUNT)                                                                              \
 	X(zn_leaf_label, ZN_LEAF_COUNT)                                                                                \

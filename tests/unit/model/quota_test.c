@@ -196,7 +196,7 @@ T(a_difference_that_stays_is_set_right)
 T(sizes_follow_the_machine)
 {
 	static const uint32_t vector[][3] = {{1, 4096, 8192}, {8, 4096, 8192}, {64, 4096, 8192}, {128, 4096, 16384},
-		{256, 8192, 32768}, {512, 8192, 32768}, {8192, 8192, 32768}};
+		{160, 5120, 16384}, {256, 6144, 32768}, {512, 6144, 32768}, {8192, 6144, 32768}};
 
 	for (size_t i = 0; i < sizeof(vector) / sizeof(vector[0]); i++) {
 		struct zn_sizes s = zn_sizes(vector[i][0], 1);

@@ -29,7 +29,7 @@ static enum zn_request_route route_of(const struct connection *k)
 
 	for (size_t i = 0; i < ZN_LEN(kinds); i++)
 		for (enum zn_request_route r = 1; r < ZN_ROUTE_COUNT; r++)
-			if (k->keys[r] == zn_http1_key(&k->c, kinds[i]))
+			if (k->keys[r] && k->keys[r] == zn_http1_key(&k->c, kinds[i]))
 				return r;
 	return ZN_ROUTE_OTHER;
 }
@@ -162,6 +162,10 @@ static const struct dialogue {
 	{"left before the answer", POST, 0, 0, 1, 0, 0, true},
 	{"left amid a body", GET "|<HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n|<te", 0, 0, 1, 0, 0, true},
 	{"two at one time", GET "GET /health HTTP/1.1\r\n\r\n|" PLAIN "|" PLAIN, 1, 0, 0, 0, 1, false},
+	{"two at one time, answered in one",
+		GET "GET /health HTTP/1.1\r\n\r\n|" PLAIN "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntext|" GET
+		    "|" PLAIN,
+		2, 0, 0, 0, 1, false},
 	{"bare line feeds", GET "|<HTTP/1.1 200 OK\ncontent-length: 1\n\nx|" GET "|" PLAIN, 2, 0, 0, 0, 0, true},
 	{"a name that ends alike",
 		GET "|<HTTP/1.1 200 OK\r\nx-content-length: 9\r\ncontent-length: 1\r\n\r\nx|" GET "|" PLAIN, 2, 0, 0, 0,
@@ -425,6 +429,8 @@ T(servers_come_and_go)
 	CHECK_EQ(freed, 0);
 	zn_requests_tick(&r, 6 * ZN_NS_PER_S);
 	CHECK_EQ(freed, 1);
+	CHECK_EQ(r.count, 1);
+	CHECK_EQ(servers[1].gone_ns, 0);
 	CHECK(!zn_server_at(&a, ZN_SERVERS_MAX));
 	servers[0].series[ZN_ROUTE_CHAT] = 8;
 	series[7].id = 100;

@@ -9,7 +9,9 @@ static const char exact_jobs[] =
 	"\"user\":\"user1000\",\"uid\":1000,\"account\":\"physics\",\"partition\":\"short\",\"name\":\"say \\\"hi\\\"\","
 	"\"nodes\":\"2\",\"start_ms\":1709165800000,\"end_ms\":1709165803250,\"elapsed_s\":3.25,\"processes\":1,"
 	"\"processes_gone\":1,\"launches\":612,\"nccl_bytes\":10116," USE
-	"\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,"
+	"\"steps\":[{\"name\":\"batch\",\"running\":false,\"cpu_seconds\":null,\"memory_peak_bytes\":null},"
+	"{\"name\":\"0123456789abcdef\",\"running\":false,\"cpu_seconds\":1.5,\"memory_peak_bytes\":52428800}],"
+	"\"gpu_utilization\":null,\"gpus\":[{\"gpu_id\":\"0\",\"allocated\":true,"
 	"\"peak_bytes\":1200,\"busy_s\":1,\"active_s\":1,\"idle_s\":2.25,\"quiet_s\":1},{\"gpu_id\":\"1\",\"allocated\":true,"
 	"\"peak_bytes\":0,\"busy_s\":0,\"active_s\":0,\"idle_s\":3.25,\"quiet_s\":3.25}]}]}";
 

@@ -46,6 +46,71 @@ T(a_line_is_the_innermost_of_the_program)
 	CHECK(!zn_path_known(line, "through"));
 }
 
+/* Below the innermost function of the heaviest stack. */
+static void put_example(const char *const *f)
+{
+	struct zn_stacks_shown s;
+	uint32_t node;
+
+	zn_stacks_show(stacks, 0, zn_now_ns());
+	zn_stacks_shown(stacks, 0, &s);
+	node = s.node;
+	for (; *f; f++)
+		node = zn_stacks_node(stacks, root[0], node,
+			zn_stacks_function(stacks, root[0], zn_str_of(*f), zn_str_of(**f == '[' ? "" : "libx.so"), 0),
+			0);
+	zn_stacks_put_example(stacks, s.node, ZN_LEAF_GPU, node);
+}
+
+#define EXAMPLE(...) put_example((const char *const[]){ZN_STACKS_EXAMPLE, __VA_ARGS__, NULL})
+
+/* The line is the same, and what it is told with, the heaviest stack's. */
+T(an_example_is_told_with_its_line)
+{
+	struct zn_str line, key, function = zn_str_of("");
+	char got[64];
+	size_t at = 0;
+
+	open_stacks();
+	EXAMPLE("a::outer", "a::inner");
+	line = line_at(cause_of(rendered(zn_lines_json, ALL), "gpu"), 0);
+	CHECK_STR(zn_path_text(line, "function", got, sizeof(got)), "step");
+	CHECK_STR(zn_path_text(line, "through.function", got, sizeof(got)), "f");
+	CHECK(zn_json_next(zn_path_find(line, "native_example"), &at, &key, &function));
+	CHECK_STR(zn_path_text(function, "function", got, sizeof(got)), "a::inner");
+	CHECK_STR(zn_path_text(function, "file", got, sizeof(got)), "libx.so");
+	CHECK(zn_json_next(zn_path_find(line, "native_example"), &at, &key, &function));
+	CHECK_STR(zn_path_text(function, "function", got, sizeof(got)), "a::outer");
+	CHECK(!zn_json_next(zn_path_find(line, "native_example"), &at, &key, &function));
+	rendered(zn_pprof_folded, ALL);
+	CHECK(strstr(text, "f (" PACKAGE ":1);[native example];a::outer (libx.so);a::inner (libx.so);[gpu] 600\n"));
+	CHECK(strstr(text, "g (" PACKAGE ":2);[gpu] 100\n"));
+	rendered(zn_speedscope_json, ALL);
+	CHECK(strstr(text, "{\"name\":\"a::inner\",\"file\":\"libx.so\"}"));
+}
+
+/* It has a limit, and lists that come after these lines. */
+T(a_report_has_little_of_examples)
+{
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
+	struct zn_job job = {.id = ""}; /* as in a query: all */
+	struct zn_json j;
+	const char *at;
+
+	open_stacks();
+	EXAMPLE("a::outer", "a::middle", "a::inner", "a::innermost");
+	zn_json_begin(&j, &o);
+	zn_json_open(&j, '[');
+	CHECK(zn_lines_item(&j, &state, &job, ZN_LEAF_GPU));
+	zn_json_close(&j, ']');
+	text[o.len] = '\0';
+	CHECK_EQ(zn_json_check((struct zn_str){text, o.len}), 0);
+	at = strstr(text, "\"native_example\":[");
+	CHECK(at && strstr(text, "\"function\":\"step\"") < at);
+	CHECK(strstr(at, "\"a::innermost\"") && strstr(at, "\"a::middle\"") && !strstr(at, "\"a::outer\""));
+	CHECK(!strstr(at + sizeof("\"native_example\""), "native_example")); /* the second line has none */
+}
+
 T(launches_weigh_by_their_count)
 {
 	struct zn_str cause, line;
@@ -72,6 +137,21 @@ T(a_library_alone_has_its_own_line)
 	CHECK_EQ(zn_json_integer(zn_path_find(line, "value")), 4096);
 }
 
+/* The row of `zernel why`, of what was added. */
+static void write_where(void)
+{
+	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
+	struct zn_json j;
+
+	zn_stacks_tick(stacks, zn_now_ns());
+	zn_json_begin(&j, &o);
+	zn_json_open(&j, '{');
+	zn_lines_where(&j, &state, "");
+	zn_json_close(&j, '}');
+	text[o.len] = '\0';
+	CHECK_EQ(zn_json_check((struct zn_str){text, o.len}), 0);
+}
+
 T(a_query_narrows)
 {
 	struct zn_stacks_query q = ALL;
@@ -89,9 +169,6 @@ T(a_query_narrows)
 
 T(ten_lines_and_a_row_of_why)
 {
-	struct zn_out o = {.at = text, .cap = sizeof(text) - 1};
-	struct zn_json j;
-
 	open_stacks();
 	for (int i = 0; i < 20; i++) {
 		char frame[64];
@@ -102,14 +179,17 @@ T(ten_lines_and_a_row_of_why)
 	CHECK(line_at(cause_of(rendered(zn_lines_json, ALL), "nccl"), 9).len);
 	CHECK(!line_at(cause_of(rendered(zn_lines_json, ALL), "nccl"), 10).len);
 	STACK(0, ZN_LEAF_GPU, 1, 1000 * ZN_NS_PER_S, "main /p/a.py 9", "step /p/a.py 5");
-	zn_stacks_tick(stacks, zn_now_ns());
-	zn_json_begin(&j, &o);
-	zn_json_open(&j, '{');
-	zn_lines_where(&j, &state, "");
-	zn_json_close(&j, '}');
-	text[o.len] = '\0';
-	CHECK_EQ(zn_json_check((struct zn_str){text, o.len}), 0);
-	CHECK(strstr(text, "waits for the GPU: a.py:5 in step (100 %)"));
+	write_where();
+	CHECK(strstr(text, "waits for the GPU: a.py:5 in step (100 %)\""));
+}
+
+T(a_row_of_why_has_its_example)
+{
+	open_stacks();
+	STACK(0, ZN_LEAF_GPU, 1, 1000 * ZN_NS_PER_S, "main /p/a.py 9", "step /p/a.py 5", "f " PACKAGE " 1");
+	EXAMPLE("a::outer", "a::inner");
+	write_where();
+	CHECK(strstr(text, "\"waits for the GPU: a.py:5 in step (100 %), for example in a::inner (libx.so)\""));
 }
 
 T(no_room_is_no_answer)
@@ -130,10 +210,13 @@ T(no_room_is_no_answer)
 int main(void)
 {
 	RUN(a_line_is_the_innermost_of_the_program);
+	RUN(an_example_is_told_with_its_line);
+	RUN(a_report_has_little_of_examples);
 	RUN(launches_weigh_by_their_count);
 	RUN(a_library_alone_has_its_own_line);
 	RUN(a_query_narrows);
 	RUN(ten_lines_and_a_row_of_why);
+	RUN(a_row_of_why_has_its_example);
 	RUN(no_room_is_no_answer);
 	zn_stacks_close(stacks);
 	return t_end();

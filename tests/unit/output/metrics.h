@@ -379,7 +379,7 @@ static inline uint32_t check_group(const struct sample *s, uint32_t left)
 	CHECK(n + 2 <= left && same_labels(&s[n], s) && same_labels(&s[n + 1], s));
 	if (!*line) {
 		CHECK(n >= 2);
-	} else if (n == ZN_LE_COUNT) {
+	} else if (n == ZN_LE_COUNT || n == ZN_LE_FINE_COUNT) {
 		CHECK(strstr(s[n - 1].series, "le=\"+Inf\"") && !strcmp(s[n - 1].value, s[n + 1].value));
 	} else {
 		T_FAIL("%s has %u buckets", s->series, n);
@@ -473,7 +473,7 @@ static inline struct zn_proc *known_process(void)
 		.uuid = {0xab},
 		.pci = "0000:3b:00.0"};
 	for (uint32_t i = ZN_C_LAUNCH_KERNEL; i < ZN_C_HITS_END; i++)
-		p->count[i] = i == ZN_C_ALLOC_DROPPED ? 0 : 1000 + i;
+		p->count[i] = i >= ZN_C_CUDA_ERRORS && i <= ZN_C_ALLOC_DROPPED ? 0 : 1000 + i;
 	for (enum zn_operation d = 0; d < ZN_OPERATION_COUNT; d++)
 		for (uint64_t n = 0; n <= d; n++)
 			zn_memory_record(&memory, p, d, 1000000 * (d + 1), 100 + d);

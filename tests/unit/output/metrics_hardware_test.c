@@ -53,6 +53,118 @@ T(figures_that_are_told)
 	CHECK_STR(value_of("zernel_gpu_source_info{gpu_id=\"0\",uuid=\"GPU-1\",source=\"drm\"}"), "1");
 }
 
+/* What each figure is in /metrics, behind the GPU's two labels; NULL: it has no series of its own. */
+#define NAME(metric)             metric "{gpu_id=\"0\",uuid=\"GPU-1\"}"
+#define KIND(metric, key, value) metric "{gpu_id=\"0\",uuid=\"GPU-1\"," key "=\"" value "\"}"
+static const char *const series_of[ZN_FIGURE_COUNT] = {
+	[ZN_FIGURE_UTILIZATION] = NAME("zernel_gpu_utilization_ratio"),
+	[ZN_FIGURE_SM_ACTIVE] = NAME("zernel_gpu_sm_active_ratio"),
+	[ZN_FIGURE_TENSOR_ACTIVE] = NAME("zernel_gpu_tensor_active_ratio"),
+	[ZN_FIGURE_DRAM_ACTIVE] = NAME("zernel_gpu_dram_active_ratio"),
+	[ZN_FIGURE_VRAM_USED] = KIND("zernel_gpu_vram_bytes", "kind", "used"),
+	[ZN_FIGURE_VRAM_TOTAL] = KIND("zernel_gpu_vram_bytes", "kind", "total"),
+	[ZN_FIGURE_POWER] = NAME("zernel_gpu_power_watts"),
+	[ZN_FIGURE_POWER_LIMIT] = NAME("zernel_gpu_power_limit_watts"),
+	[ZN_FIGURE_ENERGY] = NAME("zernel_gpu_energy_joules_total"),
+	[ZN_FIGURE_TEMPERATURE] = KIND("zernel_gpu_temperature_celsius", "sensor", "gpu"),
+	[ZN_FIGURE_HOTSPOT] = KIND("zernel_gpu_temperature_celsius", "sensor", "hotspot"),
+	[ZN_FIGURE_MEMORY_TEMPERATURE] = KIND("zernel_gpu_temperature_celsius", "sensor", "memory"),
+	[ZN_FIGURE_CLOCK] = KIND("zernel_gpu_clock_hertz", "clock", "gpu"),
+	[ZN_FIGURE_MEMORY_CLOCK] = KIND("zernel_gpu_clock_hertz", "clock", "memory"),
+	[ZN_FIGURE_THROTTLE] = NULL, /* the time it lasts is (throttling) */
+	[ZN_FIGURE_ECC_CORRECTED] = KIND("zernel_gpu_ecc_errors_total", "kind", "corrected"),
+	[ZN_FIGURE_ECC_UNCORRECTED] = KIND("zernel_gpu_ecc_errors_total", "kind", "uncorrected"),
+	[ZN_FIGURE_REMAPPED_CORRECTABLE] = KIND("zernel_gpu_remapped_rows", "kind", "correctable"),
+	[ZN_FIGURE_REMAPPED_UNCORRECTABLE] = KIND("zernel_gpu_remapped_rows", "kind", "uncorrectable"),
+	[ZN_FIGURE_REMAPPED_PENDING] = KIND("zernel_gpu_remapped_rows", "kind", "pending"),
+	[ZN_FIGURE_REMAPPED_FAILED] = KIND("zernel_gpu_remapped_rows", "kind", "failed"),
+	[ZN_FIGURE_RETIRED_CORRECTABLE] = KIND("zernel_gpu_retired_pages", "kind", "correctable"),
+	[ZN_FIGURE_RETIRED_UNCORRECTABLE] = KIND("zernel_gpu_retired_pages", "kind", "uncorrectable"),
+	[ZN_FIGURE_NVLINK_SENT] = KIND("zernel_gpu_nvlink_bytes_total", "direction", "sent"),
+	[ZN_FIGURE_NVLINK_RECEIVED] = KIND("zernel_gpu_nvlink_bytes_total", "direction", "received"),
+	[ZN_FIGURE_PCIE_SENT] = KIND("zernel_gpu_pcie_bytes_per_second", "direction", "sent"),
+	[ZN_FIGURE_PCIE_RECEIVED] = KIND("zernel_gpu_pcie_bytes_per_second", "direction", "received"),
+	[ZN_FIGURE_PCIE_REPLAYS] = NAME("zernel_gpu_pcie_replays_total"),
+	[ZN_FIGURE_MIG] = NAME("zernel_gpu_mig_mode"),
+	[ZN_FIGURE_LINK_SPEED] = NULL, /* these four are ratios, of two each */
+	[ZN_FIGURE_LINK_SPEED_MAX] = NULL,
+	[ZN_FIGURE_LINK_WIDTH] = NULL,
+	[ZN_FIGURE_LINK_WIDTH_MAX] = NULL,
+	[ZN_FIGURE_PCIE_CORRECTABLE] = KIND("zernel_gpu_pcie_errors_total", "severity", "correctable"),
+	[ZN_FIGURE_PCIE_NONFATAL] = KIND("zernel_gpu_pcie_errors_total", "severity", "nonfatal"),
+	[ZN_FIGURE_PCIE_FATAL] = KIND("zernel_gpu_pcie_errors_total", "severity", "fatal"),
+	[ZN_FIGURE_NUMA_NODE] = NAME("zernel_gpu_numa_node"),
+	[ZN_FIGURE_SUSPENDED] = NAME("zernel_gpu_suspended"),
+	[ZN_FIGURE_LOST] = NAME("zernel_gpu_lost"),
+};
+
+/* The device as JSON. */
+static const char *object_of(const struct zn_device *d)
+{
+	static char to[4096];
+	struct zn_out out = {.at = to, .cap = sizeof(to) - 1};
+	struct zn_json j;
+
+	zn_json_begin(&j, &out);
+	zn_json_open(&j, '{');
+	zn_hardware_json(&j, d);
+	zn_json_close(&j, '}');
+	to[out.len] = '\0';
+	return to;
+}
+
+/* A source that tells this alone, and that it is 0: so it is in both forms, and of all others nothing is. */
+T(each_figure_alone)
+{
+	for (enum zn_figure f = 0; f < ZN_FIGURE_COUNT; f++) {
+		struct zn_device *d = start_device();
+		char object[128] = "{\"device\":{}}";
+
+		set_figure(d, f, 0, ZN_SOURCE_DCGM);
+		render(false);
+		CHECK_EQ(count_with("uuid=\"GPU-1\""), 1 + (series_of[f] != NULL)); /* and who tells it */
+		if (series_of[f])
+			CHECK_STR(value_of(series_of[f]), "0");
+		if (f != ZN_FIGURE_THROTTLE)
+			snprintf(object, sizeof(object), "{\"device\":{\"%s\":0.0}}", zn_figure_name(f));
+		CHECK_STR(object_of(d), object);
+	}
+}
+
+/* A source that tells all but this. */
+T(each_figure_missing)
+{
+	for (enum zn_figure missing = 0; missing < ZN_FIGURE_COUNT; missing++) {
+		struct zn_device *d = start_device();
+		char key[64];
+
+		for (enum zn_figure f = 0; f < ZN_FIGURE_COUNT; f++)
+			if (f != missing)
+				set_figure(d, f, 7, ZN_SOURCE_DCGM);
+		render(false);
+		for (enum zn_figure f = 0; f < ZN_FIGURE_COUNT; f++)
+			if (series_of[f])
+				CHECK_EQ(count_with(series_of[f]), f != missing);
+		snprintf(key, sizeof(key), "\"%s\":", zn_figure_name(missing));
+		CHECK(!strstr(object_of(d), key));
+	}
+}
+
+/* A link is a share of what it could be only where both are known. */
+T(links)
+{
+	for (enum zn_figure f = ZN_FIGURE_LINK_SPEED; f <= ZN_FIGURE_LINK_WIDTH_MAX; f++) {
+		struct zn_device *d = start_device();
+
+		for (enum zn_figure g = ZN_FIGURE_LINK_SPEED; g <= ZN_FIGURE_LINK_WIDTH_MAX; g++)
+			if (g != f)
+				set_figure(d, g, 8, ZN_SOURCE_SYS);
+		render(false);
+		CHECK_EQ(count_with("zernel_gpu_pcie_link_ratio{"), 0);
+		CHECK_EQ(count_with("zernel_gpu_pcie_link_width_ratio{"), f < ZN_FIGURE_LINK_WIDTH);
+	}
+}
+
 /* A source of /sys is two for who reads this: the PCI device and the driver. */
 T(sources)
 {
@@ -63,9 +175,9 @@ T(sources)
 	set_figure(d, ZN_FIGURE_POWER, 250000, ZN_SOURCE_DCGM);
 	render(false);
 	CHECK_EQ(count_with("zernel_gpu_source_info{"), 3);
-	CHECK(value_of("zernel_gpu_source_info{gpu_id=\"0\",uuid=\"GPU-1\",source=\"sysfs\"}"));
-	CHECK(value_of("zernel_gpu_source_info{gpu_id=\"0\",uuid=\"GPU-1\",source=\"drm\"}"));
-	CHECK(value_of("zernel_gpu_source_info{gpu_id=\"0\",uuid=\"GPU-1\",source=\"dcgm\"}"));
+	CHECK_STR(value_of("zernel_gpu_source_info{gpu_id=\"0\",uuid=\"GPU-1\",source=\"sysfs\"}"), "1");
+	CHECK_STR(value_of("zernel_gpu_source_info{gpu_id=\"0\",uuid=\"GPU-1\",source=\"drm\"}"), "1");
+	CHECK_STR(value_of("zernel_gpu_source_info{gpu_id=\"0\",uuid=\"GPU-1\",source=\"dcgm\"}"), "1");
 }
 
 T(throttling)
@@ -120,6 +232,9 @@ int main(void)
 {
 	RUN(nothing_is_told);
 	RUN(figures_that_are_told);
+	RUN(each_figure_alone);
+	RUN(each_figure_missing);
+	RUN(links);
 	RUN(sources);
 	RUN(throttling);
 	RUN(hostile_names);

@@ -185,6 +185,30 @@ T(hostile_jobs)
 	}
 }
 
+/* What is not known of a step has no series, and a name ends where its field does. */
+T(steps_of_a_job)
+{
+	static struct zn_job_uses uses;
+	struct zn_job *job = known_job();
+	struct zn_job_shared *row = &memory.arena.jobs[job->slot];
+
+	zn_use_init(&uses, &jobs, NULL);
+	view.uses = &uses;
+	row->step_count = 3;
+	row->step[0] = (struct zn_step){.name = "batch", .cpu_ns = 1500000000};
+	row->step[1] = (struct zn_step){.name = "0", .end_ns = 1, .mem_peak_bytes = 4096};
+	memset(row->step[2].name, '"', sizeof(row->step[2].name));
+	row->step[2].cpu_ns = 7;
+	render(true);
+	CHECK_STR(value_of("zernel_job_step_cpu_seconds_total{" JOB ",step=\"batch\"}"), "1.5");
+	CHECK_STR(value_of("zernel_job_step_memory_peak_bytes{" JOB ",step=\"0\"}"), "4096");
+	CHECK_EQ(count_with("zernel_job_step_cpu_seconds_total{"), 2);
+	CHECK_EQ(count_with("zernel_job_step_memory_peak_bytes{"), 1);
+	CHECK_EQ(count_with(",step=\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\"}"),
+		2); /* and when it began */
+	view.uses = NULL;
+}
+
 T(all_jobs_there_can_be)
 {
 	char id[16];
@@ -209,6 +233,7 @@ int main(void)
 	RUN(a_job_that_has_ended_is_shown_however_often_it_is_scraped);
 	RUN(of_a_requeued_job_the_new_run_is_shown);
 	RUN(hostile_jobs);
+	RUN(steps_of_a_job);
 	RUN(all_jobs_there_can_be);
 	return t_end();
 }

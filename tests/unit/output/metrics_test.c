@@ -96,18 +96,20 @@ static void walked_durations(const struct zn_sample *s)
 {
 	static const char *const suffix[] = {"_sum", "_count"};
 	struct zn_spread spread;
+	uint32_t limits = zn_le_count(s->fine);
 	char twin[96], le[64];
 
-	zn_hist_spread(s->hist, &spread);
+	zn_hist_spread(s->hist, s->fine, &spread);
 	walked_line(line_of(s, s->metric, "", "quantile=\"0.5\""), seconds(spread.p50_ns));
 	walked_line(line_of(s, s->metric, "", "quantile=\"0.99\""), seconds(spread.p99_ns));
 	snprintf(twin, sizeof(twin), "%.*s_hist_seconds", (int)strlen(s->metric) - 8, s->metric);
-	for (uint32_t i = 0; i < ZN_LE_COUNT; i++) {
-		snprintf(le, sizeof(le), i + 1 < ZN_LE_COUNT ? "le=\"%.12g\"" : "le=\"+Inf\"", seconds(zn_le_ns(i)));
+	for (uint32_t i = 0; i < limits; i++) {
+		snprintf(
+			le, sizeof(le), i + 1 < limits ? "le=\"%.12g\"" : "le=\"+Inf\"", seconds(zn_le_ns(i, s->fine)));
 		walked_line(line_of(s, twin, "_bucket", le), (double)spread.le[i]);
 	}
 	for (size_t i = 0; i < ZN_LEN(suffix); i++) {
-		double value = i ? (double)spread.le[ZN_LE_COUNT - 1] : seconds(spread.sum_ns);
+		double value = i ? (double)spread.count : seconds(spread.sum_ns);
 
 		walked_line(line_of(s, s->metric, suffix[i], NULL), value);
 		walked_line(line_of(s, twin, suffix[i], NULL), value);

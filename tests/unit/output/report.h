@@ -238,7 +238,8 @@ static const char exact[] =
 	"\"processes\":2,\"processes_running\":1,\"memory_peak_bytes\":80740352," USE
 	"\"thread_time\":{\"cpu\":1.2,\"gpu\":0.6,"
 	"\"data\":0.19,\"dist\":0,\"io\":0,\"runqueue\":0,\"other\":0.01},"
-	"\"signals\":{\"syscalls\":null,\"gpu_ioctl\":null,\"sched\":{\"voluntary\":0,\"involuntary\":0,\"migrations\":0,"
+	"\"signals\":{\"syscalls\":null,\"gpu_ioctl\":null,\"sched\":{\"voluntary\":0,\"involuntary\":0,"
+	"\"minor_faults\":0,\"major_faults\":0,\"migrations\":0,"
 	"\"numa_migrations\":0,\"offcpu_io_s\":0,\"offcpu_futex_s\":0,\"offcpu_poll_s\":0,\"offcpu_sleep_s\":0,"
 	"\"offcpu_other_s\":0,\"runqueue\":{\"count\":0,\"p50_us\":0,\"p99_us\":0}},\"tcp\":null},\"io\":null,"
 	"\"launches\":{\"count\":612,\"kernel\":202,\"graph\":204,\"cooperative\":206,\"captured\":208,\"errors\":34},"

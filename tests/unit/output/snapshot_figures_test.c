@@ -169,16 +169,16 @@ static const struct {
 	{"processes.0.dataloader.p50_ms", "23.59296"},
 	{"processes.0.dataloader.loader", "\"pytorch\""},
 	{"processes.0.dataloader.worker_idle.count", "25"},
-	{"processes.0.stalls.cpu", "0.142441054"},
-	{"processes.0.stalls.other", "0.143273231"},
-	{"processes.0.stalls.seconds.data", "0.000001029"},
+	{"processes.0.stalls.cpu", "0.14244186"},
+	{"processes.0.stalls.other", "0.143272425"},
+	{"processes.0.stalls.seconds.data", "0.000001031"},
 	{"processes.0.stalls.says", "\"rank 3 finds no free CPU 14 % of its time\""},
-	{"processes.0.signals.syscalls.munmap_bytes", "1042"},
+	{"processes.0.signals.syscalls.munmap_bytes", "1044"},
 	{"processes.0.signals.syscalls.rate", "null"},
 	{"processes.0.signals.ioctl.count", "28"},
-	{"processes.0.signals.sched.offcpu_other_s", "0.000001026"},
+	{"processes.0.signals.sched.offcpu_other_s", "0.000001028"},
 	{"processes.0.signals.sched.runqueue.count", "27"},
-	{"processes.0.signals.tcp.retransmits", "1045"},
+	{"processes.0.signals.tcp.retransmits", "1047"},
 	{"processes.0.signals.tcp.send.count", "29"},
 	{"probes.0.family", "\"gpu_mem\""},
 	{"probes.0.state", "\"simulated\""},
@@ -208,7 +208,8 @@ static void known_figures_as_json(void)
 }
 
 static const char *const job_keys[] = {"job_id", "restart", "state", "user", "uid", "account", "partition", "name",
-	"nodes", "start_ms", "end_ms", "elapsed_s", "processes", "processes_gone", "launches", "nccl_bytes", "gpus"};
+	"nodes", "start_ms", "end_ms", "elapsed_s", "processes", "processes_gone", "launches", "nccl_bytes", "steps",
+	"gpu_utilization", "gpus"};
 static const char *const job_gpu_keys[] = {
 	"gpu_id", "allocated", "peak_bytes", "busy_s", "active_s", "idle_s", "quiet_s"};
 static const struct {
@@ -511,6 +512,24 @@ static void health(void)
 	hang_ns = 0;
 }
 
+/* However long it takes: no tick is late before there are any. */
+static void health_while_loading(void)
+{
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+
+	t_begin("health: probes are being loaded");
+	start_live("/l");
+	view.probe = NULL;
+	view.find = NULL;
+	view.loading = true;
+	view.tick_ns = 0;
+	view.start_ns = zn_now_ns() - 60 * ZN_NS_PER_S;
+	CHECK_EQ(zn_health_json(&o, &view), 503);
+	check_member(json(write_health), "status", "\"loading\"");
+	check_member(json(write_health), "source", "\"live\"");
+	view.loading = false;
+}
+
 int main(void)
 {
 	RUN(snapshot_of_nothing);
@@ -525,5 +544,6 @@ int main(void)
 	RUN(alerts_as_json);
 	RUN(no_alert_on_memory_that_was_not_seen);
 	health();
+	health_while_loading();
 	return t_end();
 }

@@ -79,6 +79,19 @@ const struct zn_hist *zn_job_merge(struct zn_jobs *j, const struct zn_job *job, 
 	return &none;
 }
 
+uint32_t zn_job_failed_rows(const struct zn_jobs *j, uint32_t to[ZN_PROCS_MAX])
+{
+	(void)j, (void)to;
+	return 0;
+}
+
+void zn_job_failed(const struct zn_jobs *j, const struct zn_job *job, const uint32_t *rows, uint32_t row_count,
+	struct zn_job_failed *to)
+{
+	(void)j, (void)job, (void)rows, (void)row_count;
+	*to = (struct zn_job_failed){0};
+}
+
 void zn_job_json(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
 {
 	CHECK(v == &view && job->state != ZN_JOB_FREE);

@@ -35,6 +35,35 @@ T(a_frame_is_there_once)
 	CHECK_EQ(n, 6);
 }
 
+/* With all that can be there: the outermost function is the one that would be lost. */
+T(the_deepest_stack_is_whole)
+{
+	uint32_t node = ZN_STACKS_NO_NODE, inner;
+	char name[32];
+	int n = 0;
+
+	open_stacks();
+	for (uint32_t i = 0; i < ZN_STACK_FRAMES + 3; i++) { /* [worker], (deeper), [thread] */
+		snprintf(name, sizeof(name), "deep%u", i);
+		node = zn_stacks_node(stacks, root[0], node,
+			zn_stacks_function(stacks, root[0], zn_str_of(name), zn_str_of("/p/a.py"), 1), 1);
+	}
+	zn_stacks_add(stacks, node, ZN_LEAF_IO, &(struct zn_stack_sum){1, 1000});
+	inner = node;
+	for (uint32_t i = 0; i < ZN_NATIVE_FRAMES + 2; i++) { /* [native example], (truncated) */
+		snprintf(name, sizeof(name), "native%u", i);
+		inner = zn_stacks_node(stacks, root[0], inner,
+			zn_stacks_function(stacks, root[0], zn_str_of(name), zn_str_of(""), 1), 0);
+	}
+	zn_stacks_put_example(stacks, node, ZN_LEAF_IO, inner);
+	rendered(zn_pprof_folded, (struct zn_stacks_query){.leaf = ZN_LEAF_IO});
+	CHECK(strstr(text, "deep0 ") && strstr(text, ";native65"));
+	rendered(zn_speedscope_json, (struct zn_stacks_query){.leaf = ZN_LEAF_IO});
+	for (const char *at = strstr(text, "\"samples\":[["); at && *at != ']'; at++)
+		n += *at == ',';
+	CHECK_EQ(n + 1, ZN_STACKS_DEPTH);
+}
+
 T(a_query_narrows)
 {
 	struct zn_stacks_query q = ALL;
@@ -53,6 +82,7 @@ int main(void)
 {
 	RUN(a_profile_for_each_cause);
 	RUN(a_frame_is_there_once);
+	RUN(the_deepest_stack_is_whole);
 	RUN(a_query_narrows);
 	zn_stacks_close(stacks);
 	return t_end();

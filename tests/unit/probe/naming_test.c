@@ -84,6 +84,45 @@ T(held_up)
 	CHECK_EQ(asked, 2);
 }
 
+static int ask_functions(const struct zn_naming_of *who)
+{
+	static struct zn_native_stack functions;
+	static struct zn_native copied;
+
+	return zn_naming_native(&naming, who, &copied, true, &functions);
+}
+
+/* A slow file server takes nobody's names away, and no process is said to keep its memory to itself. */
+T(files_held_up)
+{
+	start();
+	answer = -ETIMEDOUT;
+	CHECK_EQ(ask_functions(&of), -ETIMEDOUT);
+	CHECK_EQ(ask_functions(&of), -EBUSY);
+	CHECK_EQ(asked, 1);
+	CHECK_EQ(zn_naming_held(&naming), 0);
+	answer = 0;
+	CHECK(ask_names(&of) != -EBUSY);
+	CHECK(find_python(&of) != -EAGAIN);
+	CHECK_EQ(asked, 3);
+	CHECK_EQ(ask_functions(&other), 0);
+	clock_ns += HOLD_S * ZN_NS_PER_S;
+	CHECK_EQ(ask_functions(&of), 0);
+	CHECK_EQ(asked, 5);
+}
+
+/* Of who holds up a reader of his memory no files are read either. */
+T(memory_held_up_is_all)
+{
+	start();
+	answer = -ETIMEDOUT;
+	CHECK_EQ(ask_names(&of), -ETIMEDOUT);
+	answer = 0;
+	CHECK_EQ(ask_functions(&of), -EBUSY);
+	CHECK_EQ(asked, 1);
+	CHECK_EQ(ask_functions(&other), 0);
+}
+
 /* 30 s, and twice as long each time; never more than 64 times that. */
 T(for_how_long)
 {
@@ -157,6 +196,8 @@ T(answers_of_any_bytes)
 int main(void)
 {
 	RUN(held_up);
+	RUN(files_held_up);
+	RUN(memory_held_up_is_all);
 	RUN(for_how_long);
 	RUN(no_reader);
 	RUN(many_users);

@@ -224,12 +224,15 @@ bool zn_writer_write(struct zn_writer *s, enum zn_directory directory, const cha
 	return true;
 }
 
+static bool starting;
+
 bool zn_writer_remove(struct zn_writer *s, enum zn_directory directory, const char *name)
 {
 	char path[ZN_TEXT_MAX];
 
 	(void)s;
-	note("remove %d %s\n", directory, name);
+	if (!starting) /* the order of these is that of the folder */
+		note("remove %d %s\n", directory, name);
 	snprintf(path, sizeof(path), "%s/run/jobs.d/%s", folder, name);
 	return !unlink(path);
 }
@@ -285,7 +288,12 @@ static inline void remove_run(void)
 
 static inline int open_control(char why[ZN_TEXT_MAX])
 {
-	return zn_control_open(&c, &loop, &view, at("run/control.sock"), why);
+	int err = zn_control_open(&c, &loop, &view, at("run/control.sock"), why);
+
+	starting = true;
+	err = err ? err : zn_control_start(c);
+	starting = false;
+	return err;
 }
 
 static inline void up(void)
@@ -312,7 +320,7 @@ static inline void fresh(void)
 	mkdir(at("reports"), 0755);
 	options.simulate = true;
 	snprintf(options.report_dir, sizeof(options.report_dir), "%s", at("reports"));
-	writer.available[ZN_DIRECTORY_SPOOL] = true;
+	writer.available[ZN_DIRECTORY_SPOOL] = writer.wanted[ZN_DIRECTORY_SPOOL] = true;
 	up();
 }
 

@@ -159,17 +159,17 @@ T(requests_of_a_user_are_limited)
 {
 	uint64_t start_ns, took_ns;
 	unsigned answered = 0, refused = 0;
-	int waiting;
+	const char *got = "";
+	int waiting = -1;
 
 	if (getuid())
 		return;
 	fresh();
 	start_ns = zn_now_ns();
 	for (int i = 0; i < 1000; i++) {
-		const char *got = ask_bytes(NOBODY, H "list\n", 14);
-
+		got = ask_bytes(NOBODY, H "list\n", 14);
 		answered += !strncmp(got, "ok\n", 3);
-		refused += !strcmp(got, strerror(EAGAIN)); /* it would have to wait */
+		refused += !strcmp(got, strerror(EAGAIN)) || !strncmp(got, "busy: ", 6); /* it would have to wait */
 		if (i % 100 == 99) {
 			for (int pauses = 0; pauses < 3; pauses++)
 				outlast_pause();
@@ -183,12 +183,17 @@ T(requests_of_a_user_are_limited)
 	for (int i = 0; i < 1000; i++)
 		ask(H "list\n");
 	CHECK_GOT(ask(H "list\n"), "ok\n{\"jobs\":[]}");
-	for (int i = 0; i < 1000 && !strncmp(ask_bytes(NOBODY, H "list\n", 14), "ok\n", 3); i++)
-		;
-	waiting = connect_as(NOBODY);
-	send(waiting, H "list\n", 14, 0);
-	settle();
-	CHECK_GOT(receive(waiting), strerror(EAGAIN));
+	/* on a busy machine each of them may take as long as one more is allowed in */
+	for (int i = 0; i < 1000; i++) {
+		waiting = connect_as(NOBODY);
+		send(waiting, H "list\n", 14, 0);
+		settle();
+		got = receive(waiting);
+		if (!strcmp(got, strerror(EAGAIN)))
+			break;
+		close(waiting);
+	}
+	CHECK_GOT(got, strerror(EAGAIN));
 	log_lines = 0;
 	zn_control_tick(c, zn_now_ns());
 	CHECK_GOT(receive(waiting), "busy: more than 50 requests a second of one user; try again\n");

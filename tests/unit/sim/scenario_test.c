@@ -47,15 +47,18 @@ static const struct row {
 	{"host_memory_growing", ZN_SCENARIO_HOST_MEMORY, 0},
 	{"gpu_ghost", ZN_SCENARIO_GHOSTS, 0},
 	{"gpu_xid", ZN_SCENARIO_XID, 0},
+	{"cuda_context_lost", ZN_SCENARIO_XID, 0},
 	{"gpu_amdgpu", ZN_SCENARIO_AMDGPU, 0},
 	{"gpu_throttled", ZN_SCENARIO_THROTTLED, 0},
 	{"gpu_link_narrow", ZN_SCENARIO_LINK, 0},
 	{"gpu_hardware_errors", ZN_SCENARIO_LINK, 0},
+	{"gpu_lost", ZN_SCENARIO_LOST, 0},
 	{"gpu_driver_not_answering", ZN_SCENARIO_SYSFS_HANG, 0},
 	{"nccl_hang", ZN_SCENARIO_HANG, ALSO_DRIVER},
 	{"job_stalled", ZN_SCENARIO_HANG,
 		ALSO_DRIVER | ALSO_NODES | 1ull << ZN_SCENARIO_ALL_WAIT | 1ull << ZN_SCENARIO_STOPPED},
 	{"driver_unresponsive", ZN_SCENARIO_DRIVER, 0},
+	{"process_blocked", ZN_SCENARIO_DRIVER, 0},
 	{"requests_unusual", ZN_SCENARIO_SERVER, 0},
 	{"requests_failing", ZN_SCENARIO_SERVER, 0},
 	{"requests_unread", ZN_SCENARIO_SERVER, 0},
@@ -127,6 +130,8 @@ static struct zn_jobs jobs;
 static struct zn_history *history;
 static struct zn_baselines *baselines;
 static struct zn_latency *latency;
+static struct zn_slowness *slowness;
+static struct zn_servings servings;
 static struct zn_xids xids;
 static struct zn_ooms ooms;
 static struct zn_ghosts ghosts;
@@ -137,6 +142,7 @@ static struct zn_io_sums io_sums;
 static struct zn_jobs_progress jobs_progress;
 static struct zn_causes causes;
 static struct zn_stopped stopped;
+static struct zn_blocked blocked;
 static struct zn_startup startup;
 static struct zn_checkpoints checkpoints;
 static struct zn_activity activity;
@@ -205,13 +211,16 @@ static void start(enum zn_scenario scenario)
 	memset(&stopped, 0, sizeof(stopped));
 	memset(&hardware, 0, sizeof(hardware));
 	zn_hardware_init(&hardware, &agg.gpus);
-	causes.stopped = &stopped;
+	causes.stopped = blocked.stopped = &stopped;
 	causes.startup = &startup;
 	causes.checkpoints = &checkpoints;
 	alerts.work.source = (struct zn_rule_source){walk, &view};
 	if (zn_alerts_open(&alerts, &options, zn_metrics_type, why) || zn_jobs_open(&jobs, &agg, &alerts) ||
-		zn_history_open(&history) || zn_baselines_open(&baselines) || zn_latency_open(&latency))
+		zn_history_open(&history) || zn_baselines_open(&baselines) || zn_latency_open(&latency) ||
+		zn_slowness_open(&slowness))
 		abort();
+	zn_slowness_front(slowness, zn_sim_servers_front, &sim);
+	zn_serving_init(&servings, &sim.memory.arena);
 	jobs.activity = &activity;
 	alerts.changed = note;
 	view = (struct zn_state){.options = &options,
@@ -221,6 +230,8 @@ static void start(enum zn_scenario scenario)
 		.rates = &rates,
 		.history = history,
 		.latency = latency,
+		.slowness = slowness,
+		.servings = &servings,
 		.baselines = baselines,
 		.xids = &xids,
 		.ooms = &ooms,
@@ -230,6 +241,7 @@ static void start(enum zn_scenario scenario)
 		.ranks = &ranks,
 		.jobs_progress = &jobs_progress,
 		.stopped = &stopped,
+		.blocked = &blocked,
 		.causes = &causes,
 		.hardware = &hardware,
 		.node = "node1"};
@@ -241,6 +253,7 @@ static void start(enum zn_scenario scenario)
 static void stop(void)
 {
 	zn_latency_close(latency);
+	zn_slowness_close(slowness);
 	zn_baselines_close(baselines);
 	zn_history_close(history);
 	zn_jobs_close(&jobs);
@@ -262,6 +275,7 @@ static void one_second(void)
 	zn_ranks_tick(&ranks, now);
 	zn_stopped_tick(&stopped, &agg, &progress, now);
 	zn_sim_stop(&sim, &stopped);
+	zn_blocked_tick(&blocked, &agg, now);
 	zn_startup_tick(&startup, now);
 	zn_checkpoints_tick(&checkpoints, now);
 	zn_causes_tick(&causes, now);
@@ -269,6 +283,8 @@ static void one_second(void)
 	zn_hardware_tick(&hardware, now);
 	zn_history_tick(history, &agg, now);
 	zn_latency_tick(latency, &sim.memory.arena, zn_history_steps(history), now);
+	zn_serving_tick(&servings, now);
+	zn_slowness_tick(slowness, latency, &agg, zn_history_steps(history), now);
 	zn_baselines_tick(baselines, view.agg, view.history, now);
 	zn_alerts_tick(&alerts, now);
 	zn_jobs_tick(&jobs, now);
@@ -339,10 +355,11 @@ static const struct {
 	{ZN_SCENARIO_OOM, "oom_kill", false},
 	{ZN_SCENARIO_HOST_MEMORY, "host_memory_growing", false},
 	{ZN_SCENARIO_GHOSTS, "gpu_ghost", false},
-	{ZN_SCENARIO_XID, "gpu_xid", false},
+	{ZN_SCENARIO_XID, "cuda_context_lost", false},
 	{ZN_SCENARIO_AMDGPU, "gpu_amdgpu", false},
 	{ZN_SCENARIO_THROTTLED, "gpu_throttled", false},
 	{ZN_SCENARIO_LINK, "gpu_hardware_errors", false},
+	{ZN_SCENARIO_LOST, "gpu_lost", false},
 	{ZN_SCENARIO_SYSFS_HANG, "gpu_driver_not_answering", false},
 	{ZN_SCENARIO_HANG, "hang", false},
 	{ZN_SCENARIO_DRIVER, "hang", false},
@@ -366,7 +383,7 @@ static const struct {
 	{ZN_SCENARIO_NODE_HANG_PEER, "all_wait", false},
 	{ZN_SCENARIO_NODE_SLOW, NULL, false},
 	{ZN_SCENARIO_NODE_SLOW_PEER, NULL, false},
-	{ZN_SCENARIO_SERVER, NULL, false},
+	{ZN_SCENARIO_SERVER, "slow_first_event", true},
 };
 
 /* Whether a job is said to be in this state. */
@@ -380,8 +397,8 @@ static bool is_in_state(const char *text, const char *state)
 
 static const char *state_of_rule(const char *rule)
 {
-	static const char *const critical[] = {
-		"gpu_oom_warning", "oom_kill", "gpu_hardware_errors", "gpu_driver_not_answering"};
+	static const char *const critical[] = {"gpu_oom_warning", "oom_kill", "cuda_context_lost",
+		"gpu_hardware_errors", "gpu_lost", "gpu_driver_not_answering"};
 
 	for (size_t i = 0; i < ZN_LEN(critical); i++)
 		if (!strcmp(rule, critical[i]))

@@ -407,6 +407,31 @@ T(one_job_follows_another)
 	close_both();
 }
 
+/* Sums that have an example, after a second. */
+static uint32_t examples_of(bool natives)
+{
+	struct zn_stacks_shown s;
+	uint32_t count = 0;
+
+	if (zn_sim_open(&sim, 1) || zn_stacks_open(&sim.stacks))
+		T_FAIL("%s", "no memory");
+	sim.natives = natives;
+	for (int step = 0; step < 30; step++)
+		zn_sim_step(&sim, 100);
+	zn_stacks_show(sim.stacks, 0, zn_now_ns());
+	for (uint32_t i = 0; zn_stacks_shown(sim.stacks, i, &s); i++)
+		count += s.example != s.node;
+	zn_stacks_close(sim.stacks);
+	zn_sim_close(&sim);
+	return count;
+}
+
+T(examples_if_they_are_asked_for)
+{
+	CHECK_EQ(examples_of(false), 0);
+	CHECK_EQ(examples_of(true), 3 * ZN_SIM_RANKS);
+}
+
 int main(void)
 {
 	RUN(same_seed_same_figures);
@@ -422,5 +447,6 @@ int main(void)
 	RUN(leak_fires_and_resolves);
 	RUN(two_jobs_and_an_idle_gpu);
 	RUN(one_job_follows_another);
+	RUN(examples_if_they_are_asked_for);
 	return t_end();
 }

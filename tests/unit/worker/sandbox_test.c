@@ -45,7 +45,7 @@ static const struct {
 
 static int errno_under_filter(const char *path, int flags)
 {
-	if (zn_sandbox_system_calls())
+	if (zn_sandbox_system_calls(ZN_SANDBOX_ALL_THREADS))
 		return ENOSYS;
 	if ((path ? open(path, flags, 0600) : socket(flags, SOCK_STREAM, 0)) >= 0)
 		return 0;
@@ -428,7 +428,7 @@ static const struct {
 
 static int errno_of_argument(int (*call)(void))
 {
-	return zn_sandbox_system_calls() ? ENOSYS : call();
+	return zn_sandbox_system_calls(ZN_SANDBOX_ALL_THREADS) ? ENOSYS : call();
 }
 
 static void check_arguments(void)
@@ -467,7 +467,7 @@ static unsigned wrong_command(void)
 	union bpf_attr wrong;
 
 	memset(&wrong, 0xff, sizeof(wrong));
-	if (zn_sandbox_system_calls())
+	if (zn_sandbox_system_calls(ZN_SANDBOX_ALL_THREADS))
 		return 0;
 	for (unsigned i = 0; i < COMMANDS_MAX; i++)
 		if ((bpf(i, &wrong) < 0 && errno == EPERM) == is_command(i))

@@ -71,6 +71,15 @@ static void look(unsigned rounds)
 	CHECK_EQ(at.since_ns, 0);
 }
 
+static void add_again(const char *pci)
+{
+	char name[128], target[128];
+
+	snprintf(name, sizeof(name), "bus/pci/devices/%s", pci);
+	snprintf(target, sizeof(target), "../../../devices/port/%s", pci);
+	link_to(name, target);
+}
+
 /* A device below a port, as the real tree has it: bus/pci/devices has links. */
 static void add_device(const char *pci, const char *driver)
 {
@@ -79,12 +88,18 @@ static void add_device(const char *pci, const char *driver)
 	snprintf(name, sizeof(name), "devices/port/%s/numa_node", pci);
 	put(name, "1\n");
 	put("bus/pci/devices/0000:00:00.0/class", "0x060000\n");
-	snprintf(name, sizeof(name), "bus/pci/devices/%s", pci);
-	snprintf(target, sizeof(target), "../../../devices/port/%s", pci);
-	link_to(name, target);
+	add_again(pci);
 	snprintf(name, sizeof(name), "devices/port/%s/driver", pci);
 	snprintf(target, sizeof(target), "../../../bus/pci/drivers/%s", driver);
 	link_to(name, target);
+}
+
+static void take_away(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	CHECK(unlink(path) == 0);
 }
 
 static void check_figure(uint32_t gpu, enum zn_figure f, uint64_t want)
@@ -340,24 +355,127 @@ T(an_empty_tree_says_nothing)
 	end();
 }
 
-/* Found again each minute: one that fell off the bus is gone, and one that came is there. */
+/* Found again each minute: one that fell off the bus is lost, and one that came is there. */
 T(gpus_come_and_go)
 {
-	char path[128];
-
 	begin();
 	add_device("0000:1b:00.0", "nvidia");
 	add_device("0000:43:00.0", "snd_hda_intel");
 	look(1);
 	CHECK_EQ(sysfs.seen.count, 1);
-	snprintf(path, sizeof(path), "%s/bus/pci/devices/0000:1b:00.0", root);
-	CHECK(unlink(path) == 0);
+	take_away("bus/pci/devices/0000:1b:00.0");
 	look(1);
-	CHECK_EQ(sysfs.seen.gpu[0].known, 0);
+	CHECK_EQ(sysfs.seen.gpu[0].known, 1ULL << ZN_FIGURE_LOST);
+	check_figure(0, ZN_FIGURE_LOST, 1);
 	add_device("0000:9d:00.0", "amdgpu");
 	look(60);
-	CHECK_EQ(sysfs.seen.count, 1);
-	CHECK_STR(sysfs.seen.gpu[0].pci, "0000:9d:00.0");
+	CHECK_EQ(sysfs.seen.count, 2);
+	check_figure(0, ZN_FIGURE_LOST, 1);
+	CHECK_STR(sysfs.seen.gpu[1].pci, "0000:9d:00.0");
+	add_again("0000:1b:00.0");
+	look(10);
+	check_absent(0, ZN_FIGURE_LOST); /* there is no such file as config */
+	check_figure(0, ZN_FIGURE_NUMA_NODE, 1);
+	end();
+}
+
+/* What is asked for four bytes says that a device is there, or that nobody is. */
+T(a_gpu_that_answers_no_more_is_lost)
+{
+	begin();
+	add_device("0000:1b:00.0", "nvidia");
+	put(NV "current_link_width", "16\n");
+	put(NV "config", "\xde\x10\x30\x23 and more");
+	look(1);
+	check_figure(0, ZN_FIGURE_LOST, 0);
+	check_figure(0, ZN_FIGURE_LINK_WIDTH, 16);
+	put(NV "config", "\xff\xff\xff\xff and more");
+	look(9);
+	check_figure(0, ZN_FIGURE_LOST, 0); /* it is looked at each ten seconds */
+	look(3);
+	CHECK_EQ(sysfs.seen.gpu[0].known, 1ULL << ZN_FIGURE_LOST);
+	check_figure(0, ZN_FIGURE_LOST, 1);
+	put(NV "config", "\xff\xff\xff");
+	put(NV "current_link_width", "63\n");
+	look(10);
+	check_absent(0, ZN_FIGURE_LOST); /* nobody knows */
+	check_absent(0, ZN_FIGURE_LINK_WIDTH);
+	put(NV "config", "\xde\x10\xff\xff");
+	look(10);
+	check_figure(0, ZN_FIGURE_LOST, 0);
+	end();
+}
+
+/* A driver that gives its GPU back first, and functions that come and go, are no fault. */
+T(a_gpu_that_is_taken_away_in_order_is_not_lost)
+{
+	begin();
+	add_device("0000:1b:00.0", "nvidia");
+	add_device("0000:1b:00.4", "nvidia");
+	link_to("devices/port/0000:1b:00.4/physfn", "../0000:1b:00.0");
+	put(NV "config", "\xde\x10\x30\x23");
+	put("devices/port/0000:1b:00.4/config", "\xff\xff\xff\xff");
+	look(1);
+	CHECK_EQ(sysfs.seen.count, 2);
+	check_absent(1, ZN_FIGURE_LOST); /* its first bytes are those of a part of another device */
+	take_away("devices/port/0000:1b:00.0/driver");
+	look(1);
+	take_away("bus/pci/devices/0000:1b:00.0");
+	take_away("bus/pci/devices/0000:1b:00.4");
+	look(61);
+	check_absent(0, ZN_FIGURE_LOST);
+	check_absent(1, ZN_FIGURE_LOST);
+	end();
+}
+
+/* Its driver waits for those who use it, and has given up its link before. */
+T(a_gpu_that_was_pulled_is_lost)
+{
+	begin();
+	add_device("0000:1b:00.0", "nvidia");
+	put(NV "config", "\xde\x10\x30\x23");
+	look(2);
+	put(NV "config", "\xff\xff\xff\xff");
+	take_away("devices/port/0000:1b:00.0/driver");
+	look(1);
+	check_figure(0, ZN_FIGURE_LOST, 1);
+	look(12);
+	check_figure(0, ZN_FIGURE_LOST, 1);
+	take_away("bus/pci/devices/0000:1b:00.0");
+	look(12);
+	check_figure(0, ZN_FIGURE_LOST, 1);
+	end();
+}
+
+/* A place is free again once a driver has left its GPU; one that is lost keeps its own. */
+T(gpus_have_places)
+{
+	char pci[16], name[64];
+
+	begin();
+	for (unsigned i = 0; i < ZN_GPUS_MAX; i++) {
+		snprintf(pci, sizeof(pci), "0000:%02x:00.0", i + 1);
+		add_device(pci, "nvidia");
+	}
+	look(1);
+	CHECK_EQ(sysfs.seen.count, ZN_GPUS_MAX);
+	take_away("bus/pci/devices/0000:05:00.0");
+	snprintf(name, sizeof(name), "devices/port/%s/driver", sysfs.gpu[7].pci);
+	if (!strcmp(sysfs.gpu[7].pci, "0000:05:00.0"))
+		snprintf(name, sizeof(name), "devices/port/%s/driver", sysfs.gpu[8].pci);
+	take_away(name);
+	add_device("0000:9d:00.0", "amdgpu");
+	look(70);
+	CHECK_EQ(sysfs.seen.count, ZN_GPUS_MAX);
+	for (uint32_t i = 0, lost = 0, came = 0; i <= ZN_GPUS_MAX; i++) {
+		if (i == ZN_GPUS_MAX) {
+			CHECK_EQ(lost, 1);
+			CHECK_EQ(came, 1);
+			break;
+		}
+		lost += zn_reading_has(&sysfs.seen.gpu[i], ZN_FIGURE_LOST);
+		came += !strcmp(sysfs.seen.gpu[i].pci, "0000:9d:00.0");
+	}
 	end();
 }
 
@@ -445,6 +563,10 @@ int main(void)
 	RUN(meters_of_power_are_summed_up);
 	RUN(an_empty_tree_says_nothing);
 	RUN(gpus_come_and_go);
+	RUN(a_gpu_that_answers_no_more_is_lost);
+	RUN(a_gpu_that_is_taken_away_in_order_is_not_lost);
+	RUN(a_gpu_that_was_pulled_is_lost);
+	RUN(gpus_have_places);
 	RUN(ports_of_infiniband);
 	RUN(hostile_ports);
 	return t_end();

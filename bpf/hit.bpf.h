@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A hit of a program on a function of a library: is it the entry or the return, of which function, by which thread. A
+ * family's program is one, loaded for its entries, for its returns, or, from Linux 6.13 on, for both as a session: one
+ * link, of which the run at the entry says whether there will be one at the return.
+ *
+ * In a session all three are read where the kernel keeps them for the run (struct bpf_uprobe_multi_run_ctx), for the
+ * price of one helper: it has a function for each, and on processors whose returns are guarded one takes as long as all
+ * that is done with the answer.
+ */
+#ifndef ZN_HIT_BPF_H
+#define ZN_HIT_BPF_H
+
+#include "uprobe.bpf.h"
+
+const volatile __u32 zn_way SEC(".rodata.way"); /* enum zn_way; the verifier leaves out what it rules out */
+
+/* Stands for bpf_rdonly_cast(), which is no helper: the daemon puts its number in where it loads a session. Kernels
+ * from 5.13 to 5.15 refuse a program that names a function which they lack, even where it is never called. */
+static void *(*const cast_to)(const void *address, __u32 type) = (void *)ZN_CALL_OF_CAST;
+
+struct zn_hit {
+	__u64 id, cookie; /* as the helpers tell them; at entries alone */
+};
+
+/* True: it is a return. */
+static __always_inline bool zn_hit_read(struct zn_hit *h, struct pt_regs *ctx)
+{
+	struct bpf_uprobe_multi_run_ctx *run;
+	struct task_struct *task;
+
+	if (zn_way == ZN_WAY_RETURN)
+		return true;
+	if (zn_way == ZN_WAY_ENTRY) {
+		h->cookie = bpf_get_attach_cookie(ctx);
+		h->id = bpf_get_current_pid_tgid();
+		return false;
+	}
+	task = bpf_get_current_task_btf();
+	run = cast_to(task->bpf_ctx, bpf_core_type_id_kernel(struct bpf_uprobe_multi_run_ctx));
+	if (run->session_ctx.is_return)
+		return true;
+	h->cookie = run->uprobe->cookie;
+	h->id = (__u64)(__u32)task->tgid << 32 | (__u32)task->pid;
+	return false;
+}
+
+/* What an entry returns after which the return is of no interest. */
+static __always_inline int zn_no_return(void)
+{
+	return zn_way == ZN_WAY_SESSION;
+}
+
+#endif

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Requests over HTTP/2: gRPC's own C library over TCP and a Unix socket, and node's server."""
+import json
+import os
+import subprocess
+import sys
+
+from harness import CUDA, HERE, Daemon, Process, check, equal, folder, free_port, need, test, wait_until
+from inference import Seen, Server, at_rest, near, of_node, watched
+
+MODEL = os.path.join(HERE, "grpc_model.py")
+
+
+class Model(Server):
+    """A server of gRPC."""
+
+    def __init__(self, address=None):
+        address = address or str(free_port())
+        self.target = f"unix:{address}" if "/" in address else address
+        super().__init__("grpc", address=address, argv=[sys.executable, MODEL, "server", self.target, CUDA])
+
+
+class Caller(Process):
+    """Its client, on one connection."""
+
+    def __init__(self, model):
+        super().__init__([sys.executable, MODEL, "client", model.target], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         start_new_session=True)
+        equal(self.line(), "ready", "the client")
+
+    def line(self):
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, *asks):
+        self.process.stdin.write(json.dumps(asks) + "\n")
+        self.process.stdin.flush()
+        return self.line()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+STREAM = {"events": 11, "wait": 0.05, "gap": 0.01}
+
+
+@test
+def requests_of_grpc_are_counted():
+    """Of what its library sends twice only the index is there the second time."""
+    daemon = Daemon()
+    model = Model()
+    pid = watched(daemon, model)
+    caller = Caller(model)
+    caller.ask(STREAM)
+    said = caller.ask(*[{**STREAM, "bytes": 100000}] * 13)
+    for code, count in ((5, 3), (13, 2), (5, 4), (14, 5)):  # not found; internal; the same once more; unavailable
+        caller.ask(*[{"events": 2, "status": code}] * count)
+    caller.ask(*[{"events": 1, "size": 50000, "unary": True}] * 7)  # of several frames
+    caller.ask(*[{"events": 1000, "gap": 0.01, "cancel": 2}] * 3)
+    seen = at_rest(daemon, pid)
+    equal(seen.done("h2"), {"2xx": 14 + 7, "4xx": 3 + 4, "5xx": 2 + 5, "aborted": 3}, "requests")
+    check(14 * 11 + 14 * 2 + 7 + 6 <= seen.one("zernel_request_events_total", route="h2") <= 14 * 11 + 14 * 2 + 7 + 3 * 100, "events")
+    equal(seen.one("zernel_request_connections_total", protocol="http2"), 1, "connections")
+    equal(seen.lost(), {}, "lost")
+    first = seen.one("zernel_request_first_event_seconds_sum", route="h2")
+    check(14 * 0.05 <= first <= sum(at[0] for at in said) + 2, f"first events: {first}")
+    gone = [{"events": 1000, "gap": 0.01, "wait": 0.1}] * 5  # the client ends amid them
+    caller.process.stdin.write(json.dumps(gone) + "\n")
+    caller.process.stdin.flush()
+    wait_until(lambda: Seen(daemon, pid).in_flight() == 5, "five in flight")
+    caller.kill()
+    done = at_rest(daemon, pid).done("h2")  # the server may still send a status of its own
+    equal((done["2xx"], done["4xx"], done["5xx"] + done["aborted"]), (14 + 7, 3 + 4, 2 + 5 + 3 + 5), "with those cut off")
+
+
+@test
+def grpc_over_a_unix_socket_from_before_the_daemon():
+    """The codes of gRPC that it sent before are not known, that it answers is."""
+    model = Model(os.path.join(folder(), "model.sock"))
+    caller = Caller(model)
+    caller.ask(STREAM)
+    daemon = Daemon()
+    pid = watched(daemon, model)
+    caller.ask(*[STREAM] * 7)
+    caller.ask(*[{"events": 2, "status": 5}] * 3)
+    fresh = Caller(model)
+    fresh.ask(*[STREAM] * 5)
+    seen = at_rest(daemon, pid)
+    equal(seen.done("h2"), {"unknown": 7, "4xx": 3, "2xx": 5}, "requests")
+    equal(seen.one("zernel_request_events_total", route="h2"), 12 * 11 + 6, "events")
+    equal(seen.one("zernel_request_connections_total", protocol="http2"), 2, "connections")
+    equal(seen.lost(), {}, "lost")
+    fresh.end()
+    caller.end()
+
+
+NODE = """
+const http2 = require('http2'), {spawn} = require('child_process');
+const [port, python, server, cuda] = process.argv.slice(2);
+spawn(python, [server, 'gpu', port, cuda], {stdio: ['pipe', 'inherit', 'inherit']});
+const sleep = s => new Promise(r => setTimeout(r, s * 1000));
+http2.createServer(async (req, res) => {
+  const status = Number(req.url.split('/').pop());
+  for await (const part of req) {}
+  if (status) {
+    res.statusCode = status;
+    return res.end(status === 204 ? undefined : 'text');
+  }
+  res.setHeader('content-type', 'text/event-stream');
+  res.write(': ping\\n\\n');
+  await sleep(0.05);
+  for (let i = 0; i < 7; i++) {
+    res.write(`data: {"id":"chatcmpl-1","n":${i}}\\n\\n`);
+    await sleep(0.01);
+  }
+  res.write('data: [DONE]\\n\\n');
+  res.end();
+}).listen(Number(port), '127.0.0.1');
+"""
+ASKS = """
+const client = require('http2').connect(`http://127.0.0.1:${process.argv[1]}`);
+const ask = (path, method) => new Promise((end, fail) => {
+  const stream = client.request({':path': path, ':method': method});
+  stream.on('error', fail).on('data', () => 0).on('end', end);
+  stream.end(method === 'POST' ? 'x'.repeat(100000) : undefined);
+});
+const many = (n, path, method) => Promise.all(Array.from({length: n}, () => ask(path, method)));
+(async () => {
+  await many(13, '/v1/chat/completions', 'POST');
+  for (const [n, status] of [[3, 204], [5, 404], [7, 503], [2, 503], [2, 418], [11, 200]])
+    await many(n, `/status/${status}`, 'GET');
+  client.close();
+})();
+"""
+
+
+@test
+def http2_of_node_is_counted():
+    """Its library writes what is not in the static table with the code of Huffman."""
+    daemon = Daemon()
+    server = Server("node", **of_node(NODE))
+    pid = watched(daemon, server)
+    equal(subprocess.run([need("node"), "-e", ASKS, server.address], timeout=60).returncode, 0, "the client")
+    seen = at_rest(daemon, pid)
+    equal(seen.done("h2"), {"2xx": 13 + 3 + 11, "4xx": 5 + 2, "5xx": 7 + 2}, "requests")
+    equal(seen.one("zernel_request_events_total", route="h2"), 13 * 7, "events")
+    equal(seen.lost(), {}, "lost")
+    near(seen.one("zernel_request_first_event_seconds_sum", route="h2") / 13, 0.05, 1, 0, "first events")

@@ -112,7 +112,7 @@ def host_memory_that_is_registered():
     daemon, actor = started(Daemon())
     pid = str(actor.pid)
     actor.do(f"ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 40), c_size_t({64 * MIB}), 0))")
-    actor.do(f"ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 41), c_size_t({MIB}), 0))")
+    actor.do(f"ok(cuda.cuMemHostRegister(c_void_p(1 << 41), c_size_t({MIB}), 0))")
     actor.do(f"cuda.fake_cuda_set(b'fail_next', 2); ok(cuda.cuMemHostRegister_v2(c_void_p(1 << 42), c_size_t({MIB}), "
              f"0), 2)")
     pinned = wait_until(lambda: daemon.metrics().one("zernel_gpu_host_pinned_bytes", pid=pid), "pinned memory")

@@ -74,13 +74,18 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 	X(cuDeviceTotalMem_v2, (size_t *bytes, int device)) \
 	X(cuMemGetInfo_v2, (size_t *spare, size_t *total)) \
 	X(cuDevicePrimaryCtxRetain, (void **ctx, int device)) \
+	X(cuDevicePrimaryCtxReset, (int device)) \
 	X(cuDevicePrimaryCtxReset_v2, (int device)) \
+	X(cuCtxCreate, (void **ctx, unsigned flags, int device)) \
 	X(cuCtxCreate_v2, (void **ctx, unsigned flags, int device)) \
 	X(cuCtxCreate_v3, (void **ctx, void *params, int count, unsigned flags, int device)) \
 	X(cuCtxCreate_v4, (void **ctx, void *params, unsigned flags, int device)) \
+	X(cuCtxDestroy, (void *ctx)) \
 	X(cuCtxDestroy_v2, (void *ctx)) \
 	X(cuCtxSetCurrent, (void *ctx)) \
+	X(cuCtxPushCurrent, (void *ctx)) \
 	X(cuCtxPushCurrent_v2, (void *ctx)) \
+	X(cuCtxPopCurrent, (void **ctx)) \
 	X(cuCtxPopCurrent_v2, (void **ctx)) \
 	X(cuMemAlloc_v2, (uint64_t *at, size_t bytes)) \
 	X(cuMemAllocManaged, (uint64_t *at, size_t bytes, unsigned flags)) \
@@ -109,6 +114,8 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 	X(cuLaunchCooperativeKernel_ptsz, COOPERATIVE_ARGS) \
 	X(cuGraphLaunch, (void *graph, void *stream)) \
 	X(cuGraphLaunch_ptsz, (void *graph, void *stream)) \
+	X(cuStreamBeginCapture, (void *stream)) \
+	X(cuStreamBeginCapture_ptsz, (void *stream)) \
 	X(cuStreamBeginCapture_v2, (void *stream, int mode)) \
 	X(cuStreamBeginCapture_v2_ptsz, (void *stream, int mode)) \
 	X(cuStreamBeginCaptureToGraph, CAPTURE_TO_GRAPH_ARGS) \
@@ -204,6 +211,7 @@ struct nccl_id { /* ncclUniqueId: passed by value */
 	X(cuGraphExecUpdate_v2, (void *exec, void *graph, void *result)) \
 	X(cuGraphUpload, (void *exec, void *stream)) \
 	X(cuGraphUpload_ptsz, (void *exec, void *stream)) \
+	X(cuMemHostRegister, (void *at, size_t bytes, unsigned flags)) \
 	X(cuMemHostRegister_v2, (void *at, size_t bytes, unsigned flags)) \
 	X(cuMemHostUnregister, (void *at)) \
 	X(cuMulticastCreate, (uint64_t *handle, const void *prop)) \

@@ -334,9 +334,9 @@ int cuDevicePrimaryCtxRetain(void **ctx, int device)
 	return OK;
 }
 
-int cuDevicePrimaryCtxReset_v2(int device)
+static int reset_primary(enum call call, int device)
 {
-	int err = enter_with_device(CALL_cuDevicePrimaryCtxReset_v2, device);
+	int err = enter_with_device(call, device);
 
 	if (err)
 		return err;
@@ -380,24 +380,9 @@ static int create_context(enum call call, void **ctx, int device)
 	return push(&fake.context[i]);
 }
 
-int cuCtxCreate_v2(void **ctx, unsigned flags, int device)
+static int destroy_context(enum call call, void *ctx)
 {
-	return create_context(CALL_cuCtxCreate_v2, ctx, device);
-}
-
-int cuCtxCreate_v3(void **ctx, void *params, int count, unsigned flags, int device)
-{
-	return create_context(CALL_cuCtxCreate_v3, ctx, device);
-}
-
-int cuCtxCreate_v4(void **ctx, void *params, unsigned flags, int device)
-{
-	return create_context(CALL_cuCtxCreate_v4, ctx, device);
-}
-
-int cuCtxDestroy_v2(void *ctx)
-{
-	int err = enter(CALL_cuCtxDestroy_v2);
+	int err = enter(call);
 
 	if (err)
 		return err;
@@ -425,18 +410,18 @@ int cuCtxSetCurrent(void *ctx)
 	return ctx ? push(ctx) : OK;
 }
 
-int cuCtxPushCurrent_v2(void *ctx)
+static int push_context(enum call call, void *ctx)
 {
-	int err = enter(CALL_cuCtxPushCurrent_v2);
+	int err = enter(call);
 
 	if (err)
 		return err;
 	return is_context(ctx) ? push(ctx) : INVALID_CONTEXT;
 }
 
-int cuCtxPopCurrent_v2(void **ctx)
+static int pop_context(enum call call, void **ctx)
 {
-	int err = enter(CALL_cuCtxPopCurrent_v2);
+	int err = enter(call);
 
 	if (err)
 		return err;
@@ -853,6 +838,20 @@ CALL(cuLaunchCooperativeKernel, COOPERATIVE_ARGS, launch(CALL_cuLaunchCooperativ
 CALL(cuLaunchCooperativeKernel_ptsz, COOPERATIVE_ARGS, launch(CALL_cuLaunchCooperativeKernel_ptsz, stream))
 CALL(cuGraphLaunch, (void *graph, void *stream), launch(CALL_cuGraphLaunch, stream))
 CALL(cuGraphLaunch_ptsz, (void *graph, void *stream), launch(CALL_cuGraphLaunch_ptsz, stream))
+CALL(cuDevicePrimaryCtxReset, (int device), reset_primary(CALL_cuDevicePrimaryCtxReset, device))
+CALL(cuDevicePrimaryCtxReset_v2, (int device), reset_primary(CALL_cuDevicePrimaryCtxReset_v2, device))
+CALL(cuCtxCreate, (void **ctx, unsigned flags, int device), create_context(CALL_cuCtxCreate, ctx, device))
+CALL(cuCtxCreate_v2, (void **ctx, unsigned flags, int device), create_context(CALL_cuCtxCreate_v2, ctx, device))
+CALL(cuCtxCreate_v3, (void **ctx, void *params, int count, unsigned flags, int device), create_context(CALL_cuCtxCreate_v3, ctx, device))
+CALL(cuCtxCreate_v4, (void **ctx, void *params, unsigned flags, int device), create_context(CALL_cuCtxCreate_v4, ctx, device))
+CALL(cuCtxDestroy, (void *ctx), destroy_context(CALL_cuCtxDestroy, ctx))
+CALL(cuCtxDestroy_v2, (void *ctx), destroy_context(CALL_cuCtxDestroy_v2, ctx))
+CALL(cuCtxPushCurrent, (void *ctx), push_context(CALL_cuCtxPushCurrent, ctx))
+CALL(cuCtxPushCurrent_v2, (void *ctx), push_context(CALL_cuCtxPushCurrent_v2, ctx))
+CALL(cuCtxPopCurrent, (void **ctx), pop_context(CALL_cuCtxPopCurrent, ctx))
+CALL(cuCtxPopCurrent_v2, (void **ctx), pop_context(CALL_cuCtxPopCurrent_v2, ctx))
+CALL(cuStreamBeginCapture, (void *stream), begin_capture(CALL_cuStreamBeginCapture, stream))
+CALL(cuStreamBeginCapture_ptsz, (void *stream), begin_capture(CALL_cuStreamBeginCapture_ptsz, stream))
 CALL(cuStreamBeginCapture_v2, (void *stream, int mode), begin_capture(CALL_cuStreamBeginCapture_v2, stream))
 CALL(cuStreamBeginCapture_v2_ptsz, (void *stream, int mode), begin_capture(CALL_cuStreamBeginCapture_v2_ptsz, stream))
 CALL(cuStreamBeginCaptureToGraph, CAPTURE_TO_GRAPH_ARGS, begin_capture(CALL_cuStreamBeginCaptureToGraph, stream))
@@ -955,6 +954,7 @@ CALL(cuGraphExecUpdate, (void *exec, void *graph, void *node, int *result), load
 CALL(cuGraphExecUpdate_v2, (void *exec, void *graph, void *result), load(CALL_cuGraphExecUpdate_v2))
 CALL(cuGraphUpload, (void *exec, void *stream), load(CALL_cuGraphUpload))
 CALL(cuGraphUpload_ptsz, (void *exec, void *stream), load(CALL_cuGraphUpload_ptsz))
+CALL(cuMemHostRegister, (void *at, size_t bytes, unsigned flags), enter_with_context(CALL_cuMemHostRegister))
 CALL(cuMemHostRegister_v2, (void *at, size_t bytes, unsigned flags), enter_with_context(CALL_cuMemHostRegister_v2))
 CALL(cuMemHostUnregister, (void *at), enter_with_context(CALL_cuMemHostUnregister))
 /* clang-format on */

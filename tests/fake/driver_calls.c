@@ -67,14 +67,18 @@ static void launch_all(const struct launch *l, void *plain, void *capturing)
 
 void run_launches(void)
 {
-	void *streams[] = {(void *)0x5000, (void *)0x6000, (void *)0x7000}, *made;
+	void *streams[] = {(void *)0x5000, (void *)0x6000, (void *)0x7000, (void *)0x8000}, *made;
 	const struct launch *l;
 	size_t half = COUNT(launches) / 2;
 
 	use_gpu(0);
-	must(cuda.cuStreamBeginCapture_v2(streams[1], 0), 0, "cuStreamBeginCapture_v2");
+	must(cuda.cuStreamBeginCapture(streams[1]), 0, "cuStreamBeginCapture");
 	must(cuda.cuStreamBeginCaptureToGraph(streams[2], &made, NULL, NULL, 0, 0), 0, "cuStreamBeginCaptureToGraph");
 	must(cuda.cuStreamBeginCapture_v2(NULL, 0), 900, "cuStreamBeginCapture_v2 of the default stream");
+	must(cuda.cuStreamBeginCapture_v2(streams[3], 0), 0, "cuStreamBeginCapture_v2");
+	must(kernel(streams[3]), 0, "cuLaunchKernel in a third capture");
+	did.launches[CAPTURED]++;
+	must(cuda.cuStreamEndCapture(streams[3], &made), 0, "cuStreamEndCapture");
 	for (l = launches; l < launches + COUNT(launches); l++)
 		launch_all(l, streams[0], l < launches + half ? streams[1] : streams[2]);
 	must(cuda.cuStreamEndCapture(streams[1], &made), 0, "cuStreamEndCapture");

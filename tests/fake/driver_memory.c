@@ -224,9 +224,12 @@ static void leave_in_context(int gpu, int count, uint64_t bytes)
 /* What goes with its context or its reset is no free call. */
 static void *memory_of_contexts(void *arg)
 {
-	void *first, *second, *third, *top;
+	void *oldest, *first, *second, *third, *top;
 	uint64_t before, at, pinned = did.pinned;
 
+	must(cuda.cuCtxCreate(&oldest, 0, 2), 0, "cuCtxCreate");
+	leave_in_context(2, 4, 13 * MIB);
+	must(cuda.cuCtxPopCurrent(&top), 0, "cuCtxPopCurrent");
 	must(cuda.cuCtxCreate_v2(&first, 0, 2), 0, "cuCtxCreate_v2");
 	leave_in_context(2, 2, 7 * MIB);
 	before = did.gpu[3].used;
@@ -241,6 +244,12 @@ static void *memory_of_contexts(void *arg)
 	leave_in_context(3, 2, MIB); /* in the second, which is current again */
 	must(cuda.cuCtxPushCurrent_v2(first), 0, "cuCtxPushCurrent_v2");
 	leave_in_context(2, 3, 11 * MIB);
+	must(cuda.cuCtxPushCurrent(second), 0, "cuCtxPushCurrent");
+	leave_in_context(3, 2, 17 * MIB);
+	must(cuda.cuCtxPopCurrent_v2(&top), 0, "cuCtxPopCurrent_v2");
+	leave_in_context(2, 1, 4 * MIB); /* in the first again */
+	must(cuda.cuCtxDestroy(oldest), 0, "cuCtxDestroy");
+	did.gpu[2].used -= 4 * 13 * MIB;
 	must(cuda.cuCtxDestroy_v2(second), 0, "cuCtxDestroy_v2");
 	must(cuda.cuCtxDestroy_v2(third), 0, "cuCtxDestroy_v2");
 	did.gpu[3].used = before;
@@ -254,6 +263,9 @@ static void *memory_reset(void *arg)
 
 	use_gpu(3);
 	leave_in_context(3, 11, 2 * MIB);
+	must(cuda.cuDevicePrimaryCtxReset(3), 0, "cuDevicePrimaryCtxReset");
+	did.gpu[3].used = before;
+	leave_in_context(3, 5, 2 * MIB);
 	must(cuda.cuDevicePrimaryCtxReset_v2(3), 0, "cuDevicePrimaryCtxReset_v2");
 	did.gpu[3].used = before;
 	leave_in_context(3, 2, 9 * MIB); /* it is still the current one */

@@ -173,13 +173,19 @@ static __always_inline bool is_tcp(struct file *file)
 	return family == AF_INET || family == AF_INET6;
 }
 
+/* Who answers requests waits for them at its sockets, and not for other ranks. */
+static __always_inline __u8 tcp_cause(const struct sleep *s)
+{
+	return s->proc->calls & ZN_ANSWERS ? ZN_STALL_OTHER : ZN_STALL_DIST;
+}
+
 /* Shared memory's descriptors come from workers over Unix sockets. */
 static __always_inline __u8 socket_cause(const struct sleep *s, struct file *file)
 {
 	__u32 family = family_of(file);
 
 	if (family == AF_INET || family == AF_INET6)
-		return ZN_STALL_DIST;
+		return tcp_cause(s);
 	return family == AF_UNIX && s->proc->count[ZN_C_CHILDREN] ? ZN_STALL_DATA : ZN_STALL_OTHER;
 }
 
@@ -257,7 +263,7 @@ static __noinline void classify_epoll(const struct sleep *s, __u32 fd)
 	if (root)
 		tcp = is_tcp(item_file(root)) || is_tcp(item_file(BPF_CORE_READ(root, rb_left))) ||
 			is_tcp(item_file(BPF_CORE_READ(root, rb_right)));
-	set_cause(s->run, ZN_C_OFFCPU_POLL, tcp ? ZN_STALL_DIST : ZN_STALL_OTHER);
+	set_cause(s->run, ZN_C_OFFCPU_POLL, tcp ? tcp_cause(s) : ZN_STALL_OTHER);
 }
 
 /* ---- futexes ---- */

@@ -54,6 +54,7 @@ class State:
     folder = None
     simulated = False
     shared = False
+    beside = None  # the process that runs the simulated tests
 
 
 class Shared:
@@ -284,6 +285,24 @@ NEWS = r"zerneld: warning: alert (?!events_lost|probe_overhead)"
 SLOW = r"libraries: (putting probes on|taking probes from|attaching to|detaching from) .* (waits since|took) \d+ ms"
 
 
+def parent_of(pid):
+    """0: it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def is_ours(pid):
+    """Whether these tests started it, and not those beside them or anybody else."""
+    above = {pid}
+    while pid > 1:
+        pid = parent_of(pid)
+        above.add(pid)
+    return os.getpid() in above and State.beside not in above
+
+
 class Daemon(Process):
     """zerneld on free ports, with no control socket and no budget (budget.py is about that) unless there is an option.
     expect: patterns of the warnings that must be there; others must not."""
@@ -401,12 +420,13 @@ class Daemon(Process):
         return status
 
     def look_at_ghosts(self):
-        """Nobody is called one who is none: tests that make some end them first. A daemon that does not answer, or not
-        everybody, is not asked."""
+        """Nobody of these tests is called one who is none: tests that make some end them first. A daemon that does not
+        answer, or not everybody, is not asked."""
         with contextlib.suppress(OSError):
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ghosts", timeout=2) as answer:
                 ghosts = parse_json(answer.read().decode())["ghosts"]
-            equal([g for g in ghosts if not self.simulated], [], "processes that are called ghosts")
+            equal([g for g in ghosts if not self.simulated and is_ours(g["pid"])], [],
+                "processes that are called ghosts")
 
     def kill(self):
         super().kill()
@@ -670,12 +690,14 @@ def run_in_turn(functions):
 
 @contextlib.contextmanager
 def run_beside(functions, results):
-    """A process runs these tests meanwhile; what it says is shown at the end, and its results are added."""
+    """A process runs these tests meanwhile, in a session of its own, as main(); what it says is shown at the end, and
+    its results are added."""
     said = tempfile.TemporaryFile("w+")
     sys.stdout.flush()
-    pid = os.fork()
+    pid = State.beside = os.fork()
     if not pid:
         try:
+            os.setsid()
             os.dup2(said.fileno(), 1)
             said.write("\n" + json.dumps(run_in_turn(functions)))
             said.flush()

@@ -196,6 +196,31 @@ def requests_of_aiohttp_are_counted():
     asks_exactly("aiohttp", CUDA, statuses=((404, "4xx", 7), (500, "5xx", 3)))
 
 
+@test
+def a_server_waits_for_requests_and_not_for_other_ranks():
+    """The thread that waits at the sockets has launched, as where a model is tried before its server listens."""
+    daemon = Daemon()
+    server = Server("aiohttp", CUDA)
+    pid = watched(daemon, server)
+
+    def stalls():
+        return next(p["stalls"]["seconds"] for p in daemon.json()["processes"] if p["pid"] == server.pid)
+
+    def asked():
+        equal(Client(server).ask("GET", "/status/200").status, 200, "an answer")
+    asked()
+    wait_until(lambda: Seen(daemon, pid).done("other"), "its first answer")
+    for _ in range(2):
+        daemon.ticked(2)  # by the first time it is one that answers, by the second its wait of before is counted
+        asked()
+    before = stalls()
+    for _ in range(5):
+        time.sleep(0.3)
+        asked()
+    after = wait_until(lambda: stalls()["other"] > before["other"] + 1 and stalls(), "its waits")
+    equal(after["dist"], before["dist"], "s of waits for other ranks")
+
+
 NODE = """
 const http = require('http'), {spawn} = require('child_process');
 spawn(process.argv[3], [process.argv[4], 'gpu', process.argv[2], process.argv[5]], {stdio: ['pipe', 'inherit', 'inherit']});

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, folder,
@@ -475,7 +476,8 @@ def nothing_grows():
     resident = daemon.metrics().one("process_resident_memory_bytes")
     everything_comes_and_goes(daemon)
     let_go(daemon)
-    wait_until(lambda: daemon.fds() <= fds, f"{fds} descriptors again")
+    wait_until(lambda: daemon.fds() <= fds, f"{fds} descriptors again",
+        seen=lambda: Counter(of for _, of, _ in daemon.descriptors()))
     grown = daemon.metrics().one("process_resident_memory_bytes") - resident
     check(grown < 1 << 20, f"{grown} more bytes of memory")
 

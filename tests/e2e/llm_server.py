@@ -21,13 +21,17 @@ def use_gpu(path):
     assert cuda.cuInit(0) == 0
     assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 
+    def launch_once():
+        assert cuda.cuCtxSetCurrent(context) == 0
+        assert cuda.cuLaunchKernel(None, 1, 1, 1, 32, 1, 1, 0, None, None, None) == 0
+
     def launch():
         """Again and again: a library is hooked a moment after it was mapped."""
-        assert cuda.cuCtxSetCurrent(context) == 0
         while True:
-            assert cuda.cuLaunchKernel(None, 1, 1, 1, 32, 1, 1, 0, None, None, None) == 0
+            launch_once()
             time.sleep(0.2)
     threading.Thread(target=launch, daemon=True).start()
+    return launch_once
 
 
 def event(i):
@@ -108,6 +112,8 @@ def run_aiohttp(address):
         return answer
 
     async def status(request):
+        if request.path == "/status/200":
+            launch_here()  # the thread that waits for requests launches, too
         return web.Response(status=int(request.match_info["code"]), text="text")
     app = web.Application()
     app.add_routes([web.post("/v1/chat/completions", chat), web.route("*", "/status/{code}", status)])
@@ -186,5 +192,5 @@ if __name__ == "__main__":
             while True:
                 os.read(0, 1) or os._exit(0)
     elif cuda:
-        use_gpu(cuda[0])
+        launch_here = use_gpu(cuda[0])
     LIBRARIES[library](address)

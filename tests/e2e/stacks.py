@@ -314,12 +314,22 @@ def stacks_of_a_child():
 
 @test
 def stacks_outlive_their_program():
-    """A program that ends at once has its names."""
+    """A program that ends at once has its names. On a machine that is busy its interpreter may have thrown the
+    outermost of them away by the time that they are asked for: that is said, and no other name is told."""
     d = live()
-    p = Stacks("short", "leave").known(d)
-    want = p.run()
-    p.end()
-    wait_until(lambda: folded(d, p.pid) == want, "its stacks", seen=lambda: folded(d, p.pid))
+    whole = 0
+    for _ in range(10):
+        p = Stacks("short", "leave").known(d)
+        want = p.run()
+        p.end()
+        got = settled(d, p.pid, sum(want.values()))
+        check(len(got) == len(want) == 1 and sum(got.values()) == sum(want.values()), f"its stacks: {got}, not {want}")
+        whole += got == want
+        for frame, true in zip(next(iter(got)).split(";"), next(iter(want)).split(";"), strict=True):
+            check(frame in (true, "(gone)"), f"a function: {frame}, not {true}")
+        if whole == 2:
+            break
+    equal(whole, 2, "programs that have all of their names")
 
 
 @test

@@ -411,6 +411,8 @@ T(servers_come_and_go)
 {
 	static const struct zn_arena_ops ops = {
 		.server_add = server_add, .server_gone = server_gone, .server_free = server_free};
+	static struct zn_shared shared;
+	static struct zn_proc procs[3];
 	static struct zn_arena a;
 	struct zn_requests r;
 
@@ -435,6 +437,15 @@ T(servers_come_and_go)
 	servers[0].series[ZN_ROUTE_CHAT] = 8;
 	series[7].id = 100;
 	CHECK(zn_server_series(&a, &servers[0], ZN_ROUTE_CHAT) == &series[7]);
+	a.shared = &shared;
+	a.procs = procs;
+	memset(a.proc_mapped, 0xff, sizeof(a.proc_mapped));
+	shared.row_tgid[2] = 1;
+	shared.row_tgid[1] = 3;
+	procs[2].calls = ZN_CALLS_CUDA;
+	zn_requests_tick(&r, 7 * ZN_NS_PER_S);
+	CHECK_EQ(procs[2].calls, ZN_CALLS_CUDA | ZN_ANSWERS);
+	CHECK_EQ(procs[1].calls, 0);
 	series[7].id = 101;
 	CHECK(!zn_server_series(&a, &servers[0], ZN_ROUTE_CHAT));
 	CHECK(!zn_server_series(&a, &servers[0], ZN_ROUTE_OTHER));

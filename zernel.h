@@ -5418,6 +5418,7 @@ void zn_stacks_put_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf
  * it has none. Nothing is entered by who asks. */
 bool zn_stacks_find_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, uint32_t *dropped, bool *lacks);
 void zn_stacks_drop_example(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf);
+uint64_t zn_stacks_lacked(const struct zn_stacks *s); /* how often something found no room */
 /* Whether the owner of a root has room for one more example, with a third of his share left for what is counted. */
 bool zn_stacks_spares(struct zn_stacks *s, uint32_t root);
 void zn_stacks_tick(struct zn_stacks *s, uint64_t now_ns);

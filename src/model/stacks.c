@@ -3,7 +3,9 @@
  * stacks.c: what calls did, by the stack of functions and lines that made them: a tree for each process, sums at its
  * nodes, and what was added in the last minutes. The walker's thread adds, the loop reads, both under one lock, which
  * is held for no longer than memory takes. Tables are fixed; each owner has his share of them (quota.c). What a process
- * that has ended left is dropped once room is needed.
+ * that has ended left is dropped once room is needed. Where somebody found none, stacks to which nothing was added for
+ * a while lose their inner half: a program that imports or compiles much before it works has as many of those as its
+ * share is large. Their sums stay, with what is left of them.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -23,6 +25,8 @@
 #define WINDOWS_MAX    1024
 #define WINDOW_NS      (5 * ZN_NS_PER_S)
 #define KEEP_NS        (60 * ZN_NS_PER_S) /* of what has ended, at least */
+#define COLD_WINDOWS   12                 /* without anything added */
+#define CUT_NS         (10 * ZN_NS_PER_S)
 #define RESERVE(n)     ((n) / 16)
 #define NONE           UINT32_MAX
 #define SCALE_MOST     4 /* see zn_stacks_scale() */
@@ -41,6 +45,7 @@ struct sum {
 	uint32_t node, leaf;
 	uint32_t example;              /* a node below, and 1; 0: none */
 	uint32_t dropped;              /* examples that may have been of it, or of another leaf */
+	uint64_t window;               /* in which something was added last */
 	struct zn_stack_sum all, part; /* since the process began; of the window at hand */
 };
 
@@ -66,9 +71,12 @@ struct zn_stacks {
 	uint32_t node_place[2 * NODES_MAX], function_place[2 * FUNCTIONS_MAX], sum_place[2 * SUMS_MAX],
 		text_place[2 * TEXTS_MAX];
 	struct zn_quota node_quota, function_quota, byte_quota, sum_quota;
-	uint32_t moved[NODES_MAX]; /* by the last compaction: where each node is now; NONE: gone */
+	uint32_t moved
+		[NODES_MAX]; /* by the last compaction: where each node is now, or what it was cut to; NONE: gone */
 	uint32_t scratch[NODES_MAX];
 	uint32_t generation;
+	uint64_t lacked, lacked_before; /* what found no room, and as of the last cut */
+	uint64_t cut_ns;
 	struct part part[PARTS_MAX];
 	uint64_t part_next;
 	struct window window[WINDOWS_MAX];
@@ -122,6 +130,21 @@ static void place_put(uint32_t *place, uint32_t count, uint32_t hash, uint32_t i
 	place[hash & (count - 1)] = index + 1;
 }
 
+/* NULL: there is none. */
+static struct sum *sum_find(struct zn_stacks *s, uint32_t node, uint32_t leaf)
+{
+	struct sum key = {.node = node, .leaf = leaf};
+
+	for (uint32_t at = sum_hash(&key);; at++) {
+		uint32_t i = s->sum_place[at & (ZN_LEN(s->sum_place) - 1)];
+
+		if (!i)
+			return NULL;
+		if (s->sum[i - 1].node == node && s->sum[i - 1].leaf == leaf)
+			return &s->sum[i - 1];
+	}
+}
+
 /* ---- Compaction. ---- */
 
 static void places_fill(struct zn_stacks *s)
@@ -145,20 +168,22 @@ static uint32_t text_blocks(uint32_t len)
 	return len / TEXT_BLOCK + 1;
 }
 
-/* Nodes of roots that stay keep their order, in which a parent comes before what is below it. */
-static void nodes_compact(struct zn_stacks *s)
+/* Nodes that stay keep their order, in which a parent comes before what is below it. uncut: those that stay of roots
+ * that do; NULL: all. */
+static void nodes_compact(struct zn_stacks *s, const uint32_t *uncut)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < s->nodes; i++) {
 		struct zn_stacks_node n = s->node[i];
-		bool stays = s->root[n.root].used;
+		bool used = s->root[n.root].used;
 
-		s->moved[i] = stays ? kept : NONE;
-		if (!stays) {
+		if (!used || (uncut && !uncut[i])) {
+			s->moved[i] = used ? s->moved[n.parent] : NONE;
 			zn_quota_give(&s->node_quota, s->root[n.root].owner);
 			continue;
 		}
+		s->moved[i] = kept;
 		if (n.parent != ZN_STACKS_NO_NODE)
 			n.parent = s->moved[n.parent];
 		if (n.function != ZN_STACKS_NO_FUNCTION)
@@ -168,19 +193,44 @@ static void nodes_compact(struct zn_stacks *s)
 	s->nodes = kept;
 }
 
+static void sum_add(struct zn_stack_sum *to, const struct zn_stack_sum *what)
+{
+	to->count += what->count;
+	to->value += what->value;
+}
+
+/* Two stacks were cut to one. */
+static void sums_merge(struct zn_stacks *s, struct sum *to, const struct sum *from)
+{
+	sum_add(&to->all, &from->all);
+	sum_add(&to->part, &from->part);
+	to->window = from->window > to->window ? from->window : to->window;
+	to->example = to->example ? to->example : from->example;
+	zn_quota_give(&s->sum_quota, s->root[s->node[to->node].root].owner);
+}
+
 static void sums_compact(struct zn_stacks *s)
 {
 	uint32_t *to = s->scratch, kept = 0, old = s->sums;
 
+	memset(s->sum_place, 0, sizeof(s->sum_place));
 	for (uint32_t i = 0; i < old; i++) {
-		struct sum sum = s->sum[i];
+		struct sum sum = s->sum[i], *same;
 
-		to[i] = s->moved[sum.node] == NONE ? NONE : kept;
-		if (to[i] == NONE)
+		to[i] = NONE;
+		if (s->moved[sum.node] == NONE)
 			continue;
 		sum.node = s->moved[sum.node];
 		if (sum.example)
 			sum.example = s->moved[sum.example - 1] + 1; /* of the same root, so it is there, too */
+		same = sum_find(s, sum.node, sum.leaf);
+		if (same) {
+			sums_merge(s, same, &sum);
+			to[i] = (uint32_t)(same - s->sum);
+			continue;
+		}
+		place_put(s->sum_place, ZN_LEN(s->sum_place), sum_hash(&sum), kept);
+		to[i] = kept;
 		s->sum[kept++] = sum;
 	}
 	s->sums = kept;
@@ -237,6 +287,17 @@ static void texts_compact(struct zn_stacks *s)
 	}
 }
 
+/* uncut: as of nodes_compact(). */
+static void compact(struct zn_stacks *s, const uint32_t *uncut)
+{
+	nodes_compact(s, uncut);
+	sums_compact(s);
+	functions_compact(s);
+	texts_compact(s);
+	places_fill(s);
+	s->generation++;
+}
+
 /* Drops what processes left that ended a while ago. False: there is none. */
 static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
 {
@@ -256,13 +317,65 @@ static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
 	for (uint32_t i = 0; i < s->sums; i++)
 		if (!s->root[s->node[s->sum[i].node].root].used)
 			zn_quota_give(&s->sum_quota, s->root[s->node[s->sum[i].node].root].owner);
-	nodes_compact(s);
-	sums_compact(s);
-	functions_compact(s);
-	texts_compact(s);
-	places_fill(s);
-	s->generation++;
+	compact(s, NULL);
 	return true;
+}
+
+/* ---- What is cut. ---- */
+
+static bool is_cold(const struct zn_stacks *s, const struct sum *sum)
+{
+	return s->window_next - sum->window >= COLD_WINDOWS && !sum->part.count && !sum->part.value;
+}
+
+static uint32_t outer_half(const struct zn_stacks *s, uint32_t node)
+{
+	uint32_t depth = 0;
+
+	for (uint32_t at = node; at != ZN_STACKS_NO_NODE; at = s->node[at].parent)
+		depth++;
+	for (uint32_t up = depth / 2; up; up--)
+		node = s->node[node].parent;
+	return node;
+}
+
+static void node_keep(const struct zn_stacks *s, uint32_t *uncut, uint32_t node)
+{
+	for (; node != ZN_STACKS_NO_NODE && !uncut[node]; node = s->node[node].parent)
+		uncut[node] = 1;
+}
+
+/* How many sums move outwards. An outermost function always stays. */
+static uint32_t cold_find(struct zn_stacks *s, uint32_t *uncut)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < s->nodes; i++)
+		uncut[i] = s->node[i].parent == ZN_STACKS_NO_NODE;
+	for (uint32_t i = 0; i < s->sums; i++) {
+		struct sum *sum = &s->sum[i];
+		uint32_t to = is_cold(s, sum) ? outer_half(s, sum->node) : sum->node;
+
+		node_keep(s, uncut, to);
+		if (to != sum->node) {
+			sum->example = 0;
+			found++;
+		} else if (sum->example) {
+			node_keep(s, uncut, sum->example - 1);
+		}
+	}
+	return found;
+}
+
+static void cut_cold(struct zn_stacks *s, uint64_t now_ns)
+{
+	if (now_ns - s->cut_ns < CUT_NS)
+		return;
+	s->cut_ns = now_ns;
+	if (!cold_find(s, s->scratch))
+		return;
+	s->lacked_before = s->lacked;
+	compact(s, s->scratch);
 }
 
 /* ---- What is added. ---- */
@@ -302,8 +415,10 @@ uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str na
 
 	f.name = text_put(s, owner, name);
 	f.file = f.name == NONE ? NONE : text_put(s, owner, file);
-	if (f.file == NONE)
+	if (f.file == NONE) {
+		s->lacked++;
 		return ZN_STACKS_NO_FUNCTION;
+	}
 	hash = function_hash(&f);
 	for (uint32_t at = hash;; at++) {
 		uint32_t i = s->function_place[at & (ZN_LEN(s->function_place) - 1)];
@@ -314,8 +429,10 @@ uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str na
 			s->function[i - 1].first == first)
 			return i - 1;
 	}
-	if (s->functions == FUNCTIONS_MAX || !zn_quota_try(&s->function_quota, owner))
+	if (s->functions == FUNCTIONS_MAX || !zn_quota_try(&s->function_quota, owner)) {
+		s->lacked++;
 		return ZN_STACKS_NO_FUNCTION;
+	}
 	s->function[s->functions] = f;
 	place_put(s->function_place, ZN_LEN(s->function_place), hash, s->functions);
 	return s->functions++;
@@ -336,26 +453,12 @@ uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uin
 	}
 	if (s->nodes == NODES_MAX || !zn_quota_try(&s->node_quota, s->root[root].owner)) {
 		s->root[root].folded++;
+		s->lacked++;
 		return parent;
 	}
 	s->node[s->nodes] = n;
 	place_put(s->node_place, ZN_LEN(s->node_place), hash, s->nodes);
 	return s->nodes++;
-}
-
-/* NULL: there is none. */
-static struct sum *sum_find(struct zn_stacks *s, uint32_t node, uint32_t leaf)
-{
-	struct sum key = {.node = node, .leaf = leaf};
-
-	for (uint32_t at = sum_hash(&key);; at++) {
-		uint32_t i = s->sum_place[at & (ZN_LEN(s->sum_place) - 1)];
-
-		if (!i)
-			return NULL;
-		if (s->sum[i - 1].node == node && s->sum[i - 1].leaf == leaf)
-			return &s->sum[i - 1];
-	}
 }
 
 /* The one that is there, or a new one. NULL: there is no room. */
@@ -377,14 +480,15 @@ void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const 
 	struct sum *sum = node == ZN_STACKS_NO_NODE ? NULL : sum_of(s, node, leaf);
 
 	if (!sum) {
-		if (node != ZN_STACKS_NO_NODE)
+		if (node != ZN_STACKS_NO_NODE) {
 			s->root[s->node[node].root].folded++;
+			s->lacked++;
+		}
 		return;
 	}
-	sum->all.count += what->count;
-	sum->all.value += what->value;
-	sum->part.count += what->count;
-	sum->part.value += what->value;
+	sum_add(&sum->all, what);
+	sum_add(&sum->part, what);
+	sum->window = s->window_next;
 }
 
 static bool sum_has_room(struct zn_stacks *s, uint32_t owner)
@@ -471,9 +575,19 @@ struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root)
 
 void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns)
 {
-	if (s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 || s->functions > FUNCTIONS_MAX / 8 * 7 ||
-		s->texts > TEXTS_MAX / 8 * 7 || s->byte_count > TEXT_BYTES / 8 * 7)
-		drop_ended(s, now_ns);
+	bool lacked = s->lacked != s->lacked_before, dropped = false;
+
+	if (lacked || s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 ||
+		s->functions > FUNCTIONS_MAX / 8 * 7 || s->texts > TEXTS_MAX / 8 * 7 ||
+		s->byte_count > TEXT_BYTES / 8 * 7)
+		dropped = drop_ended(s, now_ns);
+	if (lacked && !dropped)
+		cut_cold(s, now_ns);
+}
+
+uint64_t zn_stacks_lacked(const struct zn_stacks *s)
+{
+	return s->lacked;
 }
 
 uint32_t zn_stacks_generation(const struct zn_stacks *s)

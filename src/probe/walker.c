@@ -43,6 +43,7 @@ struct process {
 
 struct slot {
 	bool used, leaving;
+	bool folded; /* node is above what it should be: there was no room */
 	uint32_t node;
 	uint64_t hash, changed_ns;
 	struct zn_stack_sum last[ZN_LEAF_COUNT];
@@ -65,6 +66,7 @@ struct zn_walker {
 	uint32_t used; /* slots */
 	uint64_t pending[ZN_STACKS_MAX / 64];
 	uint32_t generation;
+	bool roomier; /* there is room since */
 	uint64_t taken_ns, adapted_ns;
 };
 
@@ -320,11 +322,19 @@ static struct zn_nodes_of process_at(const struct zn_walker *w, uint32_t row)
 	return (struct zn_nodes_of){p->id, p->pid, row, p->root, &p->python};
 }
 
+static void slot_name(struct zn_walker *w, uint32_t at, const struct zn_nodes_of *of)
+{
+	uint64_t lacked = zn_stacks_lacked(w->stacks); /* this thread alone adds */
+	struct zn_nodes nodes = nodes_of(w);
+
+	w->slot[at].node = zn_nodes_stack(&nodes, of, &w->table[at]);
+	w->slot[at].folded = zn_stacks_lacked(w->stacks) != lacked;
+}
+
 static void slot_new(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 {
 	struct zn_stack *s = &w->table[at];
 	struct zn_nodes_of of = process_at(w, s->row % ZN_PROCS_MAX);
-	struct zn_nodes nodes = nodes_of(w);
 	struct slot *slot = &w->slot[at];
 
 	if (slot->used)
@@ -333,7 +343,7 @@ static void slot_new(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 	zn_examples_clear(&w->examples, at);
 	w->used++;
 	if (of.id == s->id)
-		slot->node = zn_nodes_stack(&nodes, &of, s);
+		slot_name(w, at, &of);
 }
 
 /* The tree was made smaller: what is known of it by number is another one. */
@@ -342,6 +352,7 @@ static void follow_nodes(struct zn_walker *w)
 	if (w->generation == zn_stacks_generation(w->stacks))
 		return;
 	w->generation = zn_stacks_generation(w->stacks);
+	w->roomier = true;
 	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++)
 		if (w->slot[at].used) {
 			w->slot[at].node = zn_stacks_moved(w->stacks, w->slot[at].node);
@@ -353,7 +364,6 @@ static void follow_nodes(struct zn_walker *w)
 static void slots_move(struct zn_walker *w, uint32_t row)
 {
 	struct zn_nodes_of of = process_at(w, row);
-	struct zn_nodes nodes = nodes_of(w);
 
 	zn_stacks_lock(w->stacks);
 	follow_nodes(w); /* the new root may have made room; what follows is where it is by now */
@@ -364,7 +374,24 @@ static void slots_move(struct zn_walker *w, uint32_t row)
 		if (!w->slot[at].used || s->row != row || s->id != of.id)
 			continue;
 		zn_examples_clear(&w->examples, at);
-		w->slot[at].node = zn_nodes_stack(&nodes, &of, s);
+		slot_name(w, at, &of);
+	}
+}
+
+/* Stacks that found no room when they were new, and still come. */
+static void slots_again(struct zn_walker *w)
+{
+	if (!w->roomier)
+		return;
+	w->roomier = false;
+	for (uint32_t at = 0; at < ZN_STACKS_MAX; at++) {
+		const struct zn_stack *s = &w->table[at];
+		struct zn_nodes_of of = process_at(w, s->row % ZN_PROCS_MAX);
+
+		if (!w->slot[at].used || !w->slot[at].folded || of.id != s->id || !row_lives(w, of.row, of.id))
+			continue;
+		zn_examples_clear(&w->examples, at);
+		slot_name(w, at, &of);
 	}
 }
 
@@ -677,6 +704,7 @@ static void round_run(struct zn_walker *w)
 	zn_stacks_lock(w->stacks);
 	follow_nodes(w); /* a new process may have made room */
 	zn_stacks_unlock(w->stacks);
+	slots_again(w);
 	slots_new(w, now_ns);
 	examples_take(w);
 	if (now_ns - w->adapted_ns >= ROUND_MS * ZN_NS_PER_MS) {

@@ -162,6 +162,104 @@ T(room_is_made)
 	CHECK_EQ(root_of(9, 0), old); /* its place is another one's */
 }
 
+static uint32_t depth_of(uint32_t node)
+{
+	uint32_t depth = 0;
+
+	for (; node != ZN_STACKS_NO_NODE; node = zn_stacks_node_at(stacks, node)->parent)
+		depth++;
+	return depth;
+}
+
+/* Stacks of eight functions, of which the fifth is called from another line each time, until there is no room. */
+static uint32_t fill(uint32_t root, uint32_t main_node, uint32_t *first)
+{
+	uint32_t count = 0;
+
+	for (uint64_t before = zn_stacks_lacked(stacks); zn_stacks_lacked(stacks) == before; count++) {
+		uint32_t node = main_node;
+
+		for (int depth = 1; depth < 8; depth++)
+			node = below(root, node, "compile", depth == 4 ? (int)count + 100 : depth);
+		add(node, ZN_LEAF_CPU, 1, 10);
+		*first = count ? *first : node;
+	}
+	return count;
+}
+
+/* What a program did before it began to work makes room for what it does then. */
+T(cold_stacks_are_cut)
+{
+	uint32_t root, main_node, hot, hot_depth, late, first, count, generation;
+	uint64_t s;
+
+	begin();
+	root = root_of(7, 1000);
+	main_node = below(root, ZN_STACKS_NO_NODE, "main", 10);
+	hot = below(root, below(root, below(root, main_node, "loop", 1), "step", 2), "launch", 3);
+	hot_depth = depth_of(hot);
+	zn_stacks_tick(stacks, 100 * S);
+	count = fill(root, main_node, &first);
+	CHECK(count > 1000);
+	CHECK_EQ(depth_of(first), 8);
+	for (s = 101; s < 155; s++) {
+		add(hot, ZN_LEAF_LAUNCH, 1, 1);
+		zn_stacks_tick(stacks, s * S);
+	}
+	generation = zn_stacks_generation(stacks);
+	zn_stacks_room(stacks, s * S);
+	CHECK_EQ(zn_stacks_generation(stacks), generation); /* not cold yet */
+	for (; s < 175; s++) {
+		add(hot, ZN_LEAF_LAUNCH, 1, 1);
+		zn_stacks_tick(stacks, s * S);
+	}
+	CHECK_EQ(below(root, main_node, "late", 5), main_node);
+	zn_stacks_room(stacks, s * S);
+	CHECK_EQ(zn_stacks_generation(stacks), generation + 1);
+	first = zn_stacks_moved(stacks, first);
+	hot = zn_stacks_moved(stacks, hot);
+	main_node = zn_stacks_moved(stacks, main_node);
+	CHECK_EQ(depth_of(first), 4);
+	CHECK_EQ(depth_of(hot), hot_depth);
+	CHECK(zn_str_is(zn_stacks_function_at(stacks, zn_stacks_node_at(stacks, hot)->function).name, "launch"));
+	late = below(root, main_node, "late", 5);
+	CHECK_EQ(zn_stacks_node_at(stacks, late)->parent, main_node);
+	add(late, ZN_LEAF_LAUNCH, 1, 1);
+	add(first, ZN_LEAF_CPU, 1, 10);
+	zn_stacks_show(stacks, 0, s * S);
+	CHECK_EQ(shown(root, ZN_LEAF_CPU).count, count + 1);
+	CHECK_EQ(shown(root, ZN_LEAF_CPU).value, 10 * (count + 1));
+	CHECK_EQ(shown(root, ZN_LEAF_LAUNCH).count, 75);
+	zn_stacks_show(stacks, 1000, s * S);
+	CHECK_EQ(shown(root, ZN_LEAF_CPU).count, count + 1);
+}
+
+/* Again and again: a stack that is cut ends as its outermost function, and no share is lost on the way. */
+T(what_is_cut_is_given_back)
+{
+	struct zn_stacks_usage usage;
+	uint32_t root, main_node, first, least = UINT32_MAX;
+	uint64_t now = 100;
+
+	begin();
+	root = root_of(7, 1000);
+	main_node = below(root, ZN_STACKS_NO_NODE, "main", 10);
+	zn_stacks_tick(stacks, now * S);
+	for (int turn = 0; turn < 12; turn++) {
+		uint32_t count = fill(root, main_node, &first);
+
+		least = count < least ? count : least;
+		for (uint64_t end = now + 200; now < end; now += 5) {
+			zn_stacks_tick(stacks, now * S);
+			zn_stacks_room(stacks, now * S);
+		}
+	}
+	zn_stacks_usage(stacks, &usage);
+	CHECK(least > 1000);
+	CHECK(usage.nodes < 10);
+	CHECK_EQ(zn_stacks_moved(stacks, main_node), main_node); /* it was the first one */
+}
+
 static void samples_are_scaled(void)
 {
 	CHECK_EQ(zn_stacks_scale(10, 100, 100), 10);
@@ -180,6 +278,8 @@ int main(void)
 	RUN(the_last_seconds_are_shown);
 	RUN(nobody_takes_it_from_others);
 	RUN(room_is_made);
+	RUN(cold_stacks_are_cut);
+	RUN(what_is_cut_is_given_back);
 	RUN(samples_are_scaled);
 	zn_stacks_close(stacks);
 	return t_end();

@@ -634,7 +634,7 @@ struct zn_proc {
 #define ZN_CALLS_CUDA 1u
 #define ZN_CALLS_HIP  2u
 #define ZN_HAS_PYTHON 0x80000000u /* of calls: its row of struct zn_python is there; the daemon sets it */
-#define ZN_ANSWERS    0x40000000u /* of calls: it answers requests; the daemon sets it (model/requests.c) */
+#define ZN_IS_ASKED   0x40000000u /* of calls: it is asked things over HTTP; the daemon sets it (model/requests.c) */
 /* Bits of calls that the daemon sets and takes away (model/budget.c): what is not measured of a process at this moment, as
  * it would cost more than its budget. In the order in which they are spared: what says least for its cost comes first.
  * Columns: name; label `family`. */
@@ -650,7 +650,7 @@ enum zn_spare {
 		ZN_SPARE_COUNT
 };
 #define ZN_SPARES(part) (0x10000u << (part))
-_Static_assert(ZN_SPARES(ZN_SPARE_COUNT) < ZN_ANSWERS, "bits of calls");
+_Static_assert(ZN_SPARES(ZN_SPARE_COUNT) < ZN_IS_ASKED, "bits of calls");
 _Static_assert(sizeof(struct zn_proc) == 4096, "a process is one page, so that the daemon maps only those in use");
 
 /* File operations. A byte is in one of read, write, copy and mmap, each a figure of its own: copy_file_range() may move

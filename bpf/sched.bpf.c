@@ -176,7 +176,7 @@ static __always_inline bool is_tcp(struct file *file)
 /* Who answers requests waits for them at its sockets, and not for other ranks. */
 static __always_inline __u8 tcp_cause(const struct sleep *s)
 {
-	return s->proc->calls & ZN_ANSWERS ? ZN_STALL_OTHER : ZN_STALL_DIST;
+	return s->proc->calls & ZN_IS_ASKED ? ZN_STALL_OTHER : ZN_STALL_DIST;
 }
 
 /* Shared memory's descriptors come from workers over Unix sockets. */

@@ -87,22 +87,14 @@ void zn_requests_found(void *requests, const struct zn_server *server)
 		r->count++;
 }
 
-static bool has_answered(const struct zn_arena *a, const struct zn_server *server)
-{
-	for (enum zn_request_route route = 0; route < ZN_ROUTE_COUNT; route++)
-		if (zn_server_series(a, server, route))
-			return true;
-	return false;
-}
-
 /* Of a process that uses a GPU: what its threads wait for at sockets of TCP is no other rank. */
-static void answers_mark(struct zn_arena *a, const struct zn_server *server)
+static void asked_mark(struct zn_arena *a, const struct zn_server *server)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		struct zn_proc *p = a->shared->row_tgid[row] == server->tgid ? zn_arena_proc(a, row) : NULL;
 
-		if (p && !(p->calls & ZN_ANSWERS))
-			__atomic_fetch_or(&p->calls, ZN_ANSWERS, __ATOMIC_RELAXED);
+		if (p && !(p->calls & ZN_IS_ASKED))
+			__atomic_fetch_or(&p->calls, ZN_IS_ASKED, __ATOMIC_RELAXED);
 	}
 }
 
@@ -121,8 +113,8 @@ void zn_requests_tick(struct zn_requests *r, uint64_t now_ns)
 			continue;
 		}
 		if (!r->ended || !r->ended(server->tgid)) {
-			if (has_answered(a, server))
-				answers_mark(a, server);
+			if (server->begun)
+				asked_mark(a, server);
 			continue;
 		}
 		a->ops->server_gone(a, i);

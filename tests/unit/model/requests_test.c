@@ -440,11 +440,14 @@ T(servers_come_and_go)
 	a.shared = &shared;
 	a.procs = procs;
 	memset(a.proc_mapped, 0xff, sizeof(a.proc_mapped));
+	zn_requests_tick(&r, 6 * ZN_NS_PER_S);
+	CHECK_EQ(procs[2].calls, 0);
+	servers[0].begun = 1;
 	shared.row_tgid[2] = 1;
 	shared.row_tgid[1] = 3;
 	procs[2].calls = ZN_CALLS_CUDA;
 	zn_requests_tick(&r, 7 * ZN_NS_PER_S);
-	CHECK_EQ(procs[2].calls, ZN_CALLS_CUDA | ZN_ANSWERS);
+	CHECK_EQ(procs[2].calls, ZN_CALLS_CUDA | ZN_IS_ASKED);
 	CHECK_EQ(procs[1].calls, 0);
 	series[7].id = 101;
 	CHECK(!zn_server_series(&a, &servers[0], ZN_ROUTE_CHAT));

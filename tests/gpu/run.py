@@ -5,7 +5,9 @@
 provokes no error of it.
 """
 import ctypes
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "real")]
 
 from figures import by, copies  # noqa: E402
-from harness import CUDA, Absent, Actor, Daemon, check, equal, main, run, test, wait_until  # noqa: E402
+from harness import CUDA, Absent, Actor, Daemon, Process, check, equal, main, run, test, wait_until  # noqa: E402
 from places import listed, places  # noqa: E402
 from procaddr import handed_out  # noqa: E402
 
@@ -165,6 +167,82 @@ def memory_grows_as_nvidia_smi_has_it():
     grown = smi_mib(actor.pid) - before
     told = wait_until(lambda: sum(by(daemon, actor, "zernel_gpu_memory_used_bytes", "gpu_id").values()), "memory") / MIB
     equal((grown, told), (HELD / MIB, HELD / MIB), "MiB by nvidia-smi and by the daemon")
+
+
+def python_with(*modules):
+    """A Python that has these, and a GPU."""
+    python = os.environ.get("ZERNEL_TORCH_PYTHON") or shutil.which("python3")
+    said = run([python, "-c", f"import torch, {', '.join(modules or ('sys',))}; assert torch.cuda.is_available()"])
+    if DRY or said.returncode:
+        raise Absent(f"{python} with PyTorch and a GPU; ZERNEL_TORCH_PYTHON names another one")
+    return python
+
+
+class Program(Process):
+    """One of this folder: it says a line of JSON when it is ready, and for each that it is told."""
+
+    def __init__(self, python, name, *options):
+        super().__init__([python, os.path.join(HERE, name), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.wanted = None
+        self.said = self.next()
+
+    def next(self):
+        return json.loads(self.process.stdout.readline() or '"it ended"')
+
+    def ask(self, what):
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return self.next()
+
+
+def lines_of(daemon, pid, cause):
+    """{function of the program: (count, value)}, of a cause; and the whole of it."""
+    told = next((c for c in daemon.json(f"/stacks?pid={pid}")["causes"] if c["cause"] == cause), {"lines": []})
+    own = [line for line in told["lines"] if os.path.dirname(line["file"]) == HERE]
+    return {line["function"]: (line["count"], line["value"]) for line in own}, told.get("value") or 0
+
+
+@test
+def lines_of_a_training():
+    python = python_with()
+    for way in ("eager", "graph"):
+        daemon = Daemon()
+        program = Program(python, "train.py", way)
+        equal(program.said, "ready", "what it says first")
+        before = lines_of(daemon, program.pid, "gpu")[0].get("read", (0, 0))[1]
+        said = program.ask(6)
+        time.sleep(2)
+        waits, all_waits = lines_of(daemon, program.pid, "gpu")
+        got = waits["read"][1] - before
+        check(abs(got - said["read_s"]) < 0.05 * said["read_s"], f"{way}: waits of read(): {got}, not {said['read_s']}")
+        check(waits["read"][1] > 0.9 * all_waits, f"{way}: waits elsewhere: {waits}")
+        launches, _ = lines_of(daemon, program.pid, "launch")
+        wanted = {"forward", "backward", "update"} | ({"graphed.<locals>.replay"} if way == "graph" else set())
+        equal(wanted - set(launches), set(), f"{way}: functions of which no launch is told: {launches}")
+        check(lines_of(daemon, program.pid, "alloc")[0].get("build"), f"{way}: memory that build() took")
+        program.end()
+        daemon.kill()
+
+
+@test
+def requests_of_a_server():
+    python = python_with("aiohttp", "transformers")
+    daemon = Daemon()
+    server = Program(python, "server.py")
+    pid = str(server.pid)
+    wait_until(lambda: daemon.metrics().one("zernel_service_info", pid=pid), "the server being watched")
+    got = run([python, os.path.join(HERE, "clients.py"), str(server.said), "10", "24"])
+    equal(got.returncode, 0, got.stderr)
+    said = json.loads(got.stdout)
+    wait_until(lambda: daemon.metrics().one("zernel_requests_in_flight", pid=pid) == 0, "no request in flight")
+    m = daemon.metrics()
+    equal(m.one("zernel_requests_total", pid=pid, code="2xx"), said["requests"], "requests")
+    equal(m.one("zernel_request_events_total", pid=pid), said["requests"] * 24, "events")
+    for name, want, most in (("first_event", said["first_s"], 0.005 * said["requests"]),
+                             ("duration", said["whole_s"], 0.005 * said["requests"]),
+                             ("event_gap", said["gaps_s"], 0.02 * said["gaps_s"])):
+        told = m.one(f"zernel_request_{name}_seconds_sum", pid=pid)
+        check(abs(told - want) < most, f"{name}: {told} s, not {want}")
 
 
 if __name__ == "__main__":

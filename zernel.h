@@ -5387,6 +5387,7 @@ struct zn_stacks_root {
 	uint32_t estimated; /* leaves of which not each call was looked at, a bit each */
 	uint64_t ended_ns;  /* 0: it lives */
 	uint64_t folded;    /* stacks and sums that found no room */
+	bool lacks;         /* something of it has found none since stacks were cut */
 };
 /* A line of a function that was called from the line of its parent. line 0: it has none, below 0: not known any
  * more. */

@@ -3,9 +3,9 @@
  * stacks.c: what calls did, by the stack of functions and lines that made them: a tree for each process, sums at its
  * nodes, and what was added in the last minutes. The walker's thread adds, the loop reads, both under one lock, which
  * is held for no longer than memory takes. Tables are fixed; each owner has his share of them (quota.c). What a process
- * that has ended left is dropped once room is needed. Where somebody found none, stacks to which nothing was added for
- * a while lose their inner half: a program that imports or compiles much before it works has as many of those as its
- * share is large. Their sums stay, with what is left of them.
+ * that has ended left is dropped once room is needed. Where an owner found none, stacks of his to which nothing was
+ * added for a while lose their inner half: a program that imports or compiles much before it works has as many of those
+ * as his share is large. Their sums stay, with what is left of them.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -75,8 +75,8 @@ struct zn_stacks {
 		[NODES_MAX]; /* by the last compaction: where each node is now, or what it was cut to; NONE: gone */
 	uint32_t scratch[NODES_MAX];
 	uint32_t generation;
-	uint64_t lacked, lacked_before; /* what found no room, and as of the last cut */
-	uint64_t cut_ns;
+	uint64_t lacked, cut_ns; /* what found no room; when stacks were cut last, or might have been */
+	bool cut[ROOTS_MAX];
 	struct part part[PARTS_MAX];
 	uint64_t part_next;
 	struct window window[WINDOWS_MAX];
@@ -288,7 +288,7 @@ static void texts_compact(struct zn_stacks *s)
 }
 
 /* uncut: as of nodes_compact(). */
-static void compact(struct zn_stacks *s, const uint32_t *uncut)
+static void stacks_compact(struct zn_stacks *s, const uint32_t *uncut)
 {
 	nodes_compact(s, uncut);
 	sums_compact(s);
@@ -317,15 +317,32 @@ static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
 	for (uint32_t i = 0; i < s->sums; i++)
 		if (!s->root[s->node[s->sum[i].node].root].used)
 			zn_quota_give(&s->sum_quota, s->root[s->node[s->sum[i].node].root].owner);
-	compact(s, NULL);
+	stacks_compact(s, NULL);
 	return true;
 }
 
 /* ---- What is cut. ---- */
 
+/* All processes of owners of whom one found no room. False: there is none. */
+static bool lacking_find(struct zn_stacks *s)
+{
+	bool any = false;
+
+	memset(s->cut, 0, sizeof(s->cut));
+	for (uint32_t i = 0; i < s->roots; i++) {
+		if (!s->root[i].used || !s->root[i].lacks || s->cut[i])
+			continue;
+		any = true;
+		for (uint32_t k = 0; k < s->roots; k++)
+			s->cut[k] |= s->root[k].used && s->root[k].owner == s->root[i].owner;
+	}
+	return any;
+}
+
 static bool is_cold(const struct zn_stacks *s, const struct sum *sum)
 {
-	return s->window_next - sum->window >= COLD_WINDOWS && !sum->part.count && !sum->part.value;
+	return s->cut[s->node[sum->node].root] && s->window_next - sum->window >= COLD_WINDOWS && !sum->part.count &&
+		!sum->part.value;
 }
 
 static uint32_t outer_half(const struct zn_stacks *s, uint32_t node)
@@ -345,40 +362,57 @@ static void node_keep(const struct zn_stacks *s, uint32_t *uncut, uint32_t node)
 		uncut[node] = 1;
 }
 
-/* How many sums move outwards. An outermost function always stays. */
-static uint32_t cold_find(struct zn_stacks *s, uint32_t *uncut)
+/* An outermost function always stays, and so does all of others. */
+static void kept_find(struct zn_stacks *s, uint32_t *uncut)
 {
-	uint32_t found = 0;
-
 	for (uint32_t i = 0; i < s->nodes; i++)
-		uncut[i] = s->node[i].parent == ZN_STACKS_NO_NODE;
+		uncut[i] = s->node[i].parent == ZN_STACKS_NO_NODE || !s->cut[s->node[i].root];
 	for (uint32_t i = 0; i < s->sums; i++) {
-		struct sum *sum = &s->sum[i];
-		uint32_t to = is_cold(s, sum) ? outer_half(s, sum->node) : sum->node;
+		const struct sum *sum = &s->sum[i];
 
-		node_keep(s, uncut, to);
-		if (to != sum->node) {
-			sum->example = 0;
-			found++;
-		} else if (sum->example) {
-			node_keep(s, uncut, sum->example - 1);
+		if (is_cold(s, sum)) {
+			node_keep(s, uncut, outer_half(s, sum->node));
+			continue;
 		}
+		node_keep(s, uncut, sum->node);
+		if (sum->example)
+			node_keep(s, uncut, sum->example - 1);
 	}
-	return found;
+}
+
+/* Examples of stacks that were cut are of what is not told any more. False: nothing is cut. */
+static bool examples_drop(struct zn_stacks *s, const uint32_t *uncut)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < s->nodes && !any; i++)
+		any = !uncut[i];
+	for (uint32_t i = 0; i < s->sums && any; i++)
+		if (!uncut[s->sum[i].node] || (s->sum[i].example && !uncut[s->sum[i].example - 1]))
+			s->sum[i].example = 0;
+	return any;
 }
 
 static void cut_cold(struct zn_stacks *s, uint64_t now_ns)
 {
-	if (now_ns - s->cut_ns < CUT_NS)
+	if (now_ns - s->cut_ns < CUT_NS || !lacking_find(s))
 		return;
 	s->cut_ns = now_ns;
-	if (!cold_find(s, s->scratch))
+	kept_find(s, s->scratch);
+	if (!examples_drop(s, s->scratch))
 		return;
-	s->lacked_before = s->lacked;
-	compact(s, s->scratch);
+	for (uint32_t i = 0; i < s->roots; i++)
+		s->root[i].lacks = false;
+	stacks_compact(s, s->scratch);
 }
 
 /* ---- What is added. ---- */
+
+static void lack_note(struct zn_stacks *s, uint32_t root)
+{
+	s->root[root].lacks = true;
+	s->lacked++;
+}
 
 static uint32_t text_put(struct zn_stacks *s, uint32_t owner, struct zn_str text)
 {
@@ -416,7 +450,7 @@ uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str na
 	f.name = text_put(s, owner, name);
 	f.file = f.name == NONE ? NONE : text_put(s, owner, file);
 	if (f.file == NONE) {
-		s->lacked++;
+		lack_note(s, root);
 		return ZN_STACKS_NO_FUNCTION;
 	}
 	hash = function_hash(&f);
@@ -430,7 +464,7 @@ uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str na
 			return i - 1;
 	}
 	if (s->functions == FUNCTIONS_MAX || !zn_quota_try(&s->function_quota, owner)) {
-		s->lacked++;
+		lack_note(s, root);
 		return ZN_STACKS_NO_FUNCTION;
 	}
 	s->function[s->functions] = f;
@@ -453,7 +487,7 @@ uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uin
 	}
 	if (s->nodes == NODES_MAX || !zn_quota_try(&s->node_quota, s->root[root].owner)) {
 		s->root[root].folded++;
-		s->lacked++;
+		lack_note(s, root);
 		return parent;
 	}
 	s->node[s->nodes] = n;
@@ -482,7 +516,7 @@ void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const 
 	if (!sum) {
 		if (node != ZN_STACKS_NO_NODE) {
 			s->root[s->node[node].root].folded++;
-			s->lacked++;
+			lack_note(s, s->node[node].root);
 		}
 		return;
 	}
@@ -575,14 +609,10 @@ struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root)
 
 void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns)
 {
-	bool lacked = s->lacked != s->lacked_before, dropped = false;
-
-	if (lacked || s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 ||
-		s->functions > FUNCTIONS_MAX / 8 * 7 || s->texts > TEXTS_MAX / 8 * 7 ||
-		s->byte_count > TEXT_BYTES / 8 * 7)
-		dropped = drop_ended(s, now_ns);
-	if (lacked && !dropped)
-		cut_cold(s, now_ns);
+	if (s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 || s->functions > FUNCTIONS_MAX / 8 * 7 ||
+		s->texts > TEXTS_MAX / 8 * 7 || s->byte_count > TEXT_BYTES / 8 * 7)
+		drop_ended(s, now_ns);
+	cut_cold(s, now_ns);
 }
 
 uint64_t zn_stacks_lacked(const struct zn_stacks *s)

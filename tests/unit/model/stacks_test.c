@@ -190,10 +190,13 @@ static uint32_t fill(uint32_t root, uint32_t main_node, uint32_t *first)
 /* What a program did before it began to work makes room for what it does then. */
 T(cold_stacks_are_cut)
 {
-	uint32_t root, main_node, hot, hot_depth, late, first, count, generation;
+	uint32_t root, main_node, hot, hot_depth, late, first, count, generation, neighbour, other;
 	uint64_t s;
 
 	begin();
+	neighbour = root_of(8, 1001);
+	other = below(neighbour, below(neighbour, ZN_STACKS_NO_NODE, "main", 1), "cold", 2);
+	add(other, ZN_LEAF_GPU, 1, 7);
 	root = root_of(7, 1000);
 	main_node = below(root, ZN_STACKS_NO_NODE, "main", 10);
 	hot = below(root, below(root, below(root, main_node, "loop", 1), "step", 2), "launch", 3);
@@ -217,6 +220,7 @@ T(cold_stacks_are_cut)
 	zn_stacks_room(stacks, s * S);
 	CHECK_EQ(zn_stacks_generation(stacks), generation + 1);
 	first = zn_stacks_moved(stacks, first);
+	CHECK_EQ(depth_of(zn_stacks_moved(stacks, other)), 2); /* nobody pays for another */
 	hot = zn_stacks_moved(stacks, hot);
 	main_node = zn_stacks_moved(stacks, main_node);
 	CHECK_EQ(depth_of(first), 4);

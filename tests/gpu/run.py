@@ -16,7 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "real")]
 
 from figures import by, copies  # noqa: E402
-from harness import CUDA, Absent, Actor, Daemon, Process, check, equal, main, run, test, wait_until  # noqa: E402
+from harness import (BUILD, CUDA, Absent, Actor, Daemon, Process, check, equal, folder, main, run, test,  # noqa: E402
+                     wait_until)
 from places import listed, places  # noqa: E402
 from procaddr import handed_out  # noqa: E402
 
@@ -167,6 +168,40 @@ def memory_grows_as_nvidia_smi_has_it():
     grown = smi_mib(actor.pid) - before
     told = wait_until(lambda: sum(by(daemon, actor, "zernel_gpu_memory_used_bytes", "gpu_id").values()), "memory") / MIB
     equal((grown, told), (HELD / MIB, HELD / MIB), "MiB by nvidia-smi and by the daemon")
+
+
+def smi(*what):
+    """{name: what nvidia-smi says of the first GPU, as text}."""
+    query = ["nvidia-smi", f"--query-gpu={','.join(what)}", "--format=csv,noheader,nounits", "--id=0"]
+    done = subprocess.run(query, capture_output=True, text=True)
+    return dict(zip(what, done.stdout.strip().split(", ")))
+
+
+@test
+def state_of_the_gpu_as_nvidia_smi_has_it():
+    if DRY or not shutil.which("nvidia-smi"):
+        raise Absent("no NVML of a driver here")
+    daemon = Daemon("--control", f"{folder()}/run/control.sock", "--push-interval-ms", "250")
+    companion = Process([os.path.join(BUILD, "zernel-gpu"), "--socket", f"{folder()}/run/gpu.sock", "--interval-ms", "200"],
+                        stderr=subprocess.DEVNULL)
+    companion.wanted = None
+    wait_until(lambda: daemon.metrics().all("zernel_gpu_power_watts"), "what NVML says")
+    said = smi("uuid", "memory.used", "memory.total", "power.draw.instant", "enforced.power.limit", "temperature.gpu",
+        "clocks.current.memory", "utilization.gpu")
+
+    def of(name, **labels):
+        return daemon.metrics().one(f"zernel_gpu_{name}", uuid=said["uuid"], **labels)
+    near = {  # what the daemon says, what nvidia-smi does, and how far they may be apart, as they are asked in turn
+        "used MiB": (of("vram_bytes", kind="used") / MIB, float(said["memory.used"]), 600),
+        "total MiB": (of("vram_bytes", kind="total") / MIB, float(said["memory.total"]), 1024),
+        "W": (of("power_watts"), float(said["power.draw.instant"]), 40),
+        "limit W": (of("power_limit_watts"), float(said["enforced.power.limit"]), 0.5),
+        "degrees": (of("temperature_celsius", sensor="gpu"), float(said["temperature.gpu"]), 5),
+        "MHz of memory": (of("clock_hertz", clock="memory") / 1e6, float(said["clocks.current.memory"]), 1),
+        "busy": (100 * of("utilization_ratio"), float(said["utilization.gpu"]), 20),
+    }
+    equal({k: v for k, v in near.items() if abs(v[0] - v[1]) > v[2]}, {}, "figures that differ")
+    companion.kill()
 
 
 def python_with(*modules):

@@ -264,6 +264,72 @@ T(what_is_cut_is_given_back)
 	CHECK_EQ(zn_stacks_moved(stacks, main_node), main_node); /* it was the first one */
 }
 
+static uint32_t by_chance(uint32_t below_this)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (uint32_t)(state >> 33) % below_this;
+}
+
+/* One stack of a process, with some thousand others that are like it; its sum goes up. */
+static void add_by_chance(uint32_t root, struct zn_stack_sum *sum)
+{
+	uint32_t node = below(root, ZN_STACKS_NO_NODE, "main", 1), depth = 1 + by_chance(20);
+
+	while (depth--)
+		node = below(root, node, depth % 2 ? "odd" : "even", (int)(by_chance(20) ? 3 : by_chance(2000)));
+	add(node, ZN_LEAF_GPU, 1, 3);
+	sum->count++;
+	sum->value += 3;
+}
+
+/* However often stacks are cut, and processes go: the sums of those that are there are what was added to them. */
+T(sums_stay_what_they_are)
+{
+	enum { PROCESSES = 6 };
+	struct zn_stack_sum sum[PROCESSES] = {{0}};
+	uint32_t root[PROCESSES], generation;
+	struct zn_stacks_usage usage;
+	uint64_t s = 1000;
+
+	begin();
+	generation = zn_stacks_generation(stacks);
+	for (uint32_t i = 0; i < PROCESSES; i++)
+		root[i] = root_of(i + 1, i / 2);
+	for (uint32_t turn = 0; turn < 400; turn++, s += 5) {
+		for (uint32_t n = 0; n < 300; n++) {
+			uint32_t i = by_chance(turn % 100 < 20 ? PROCESSES : 2);
+
+			add_by_chance(root[i], &sum[i]);
+		}
+		zn_stacks_tick(stacks, s * S);
+		zn_stacks_room(stacks, s * S);
+		if (turn % 50)
+			continue;
+		zn_stacks_show(stacks, 0, s * S);
+		for (uint32_t i = 0; i < PROCESSES; i++) {
+			uint64_t folded = zn_stacks_root_at(stacks, root[i])->folded;
+
+			CHECK(shown(root[i], ZN_LEAF_GPU).count <= sum[i].count);
+			CHECK(shown(root[i], ZN_LEAF_GPU).count + folded >= sum[i].count);
+			CHECK(folded || shown(root[i], ZN_LEAF_GPU).value == sum[i].value);
+		}
+	}
+	CHECK(zn_stacks_generation(stacks) > generation + 5);
+	for (uint32_t i = 0; i < PROCESSES; i++)
+		zn_stacks_root_at(stacks, root[i])->ended_ns = s * S;
+	for (uint64_t line = 0, before = zn_stacks_lacked(stacks); zn_stacks_lacked(stacks) == before; line++)
+		below(root[5], below(root[5], ZN_STACKS_NO_NODE, "main", 1), "last", (int)line);
+	for (uint32_t i = 0; i + 1 < PROCESSES; i++)
+		for (uint64_t line = 0, before = zn_stacks_lacked(stacks); zn_stacks_lacked(stacks) == before; line++)
+			below(root[i], below(root[i], ZN_STACKS_NO_NODE, "main", 1), "last", (int)line);
+	zn_stacks_room(stacks, (s + 100) * S);
+	zn_stacks_usage(stacks, &usage);
+	CHECK_EQ(usage.nodes + usage.functions + usage.bytes, 0); /* all was given back */
+	CHECK(below(root_of(9, 0), ZN_STACKS_NO_NODE, "main", 1) != ZN_STACKS_NO_NODE);
+}
+
 static void samples_are_scaled(void)
 {
 	CHECK_EQ(zn_stacks_scale(10, 100, 100), 10);
@@ -284,6 +350,7 @@ int main(void)
 	RUN(room_is_made);
 	RUN(cold_stacks_are_cut);
 	RUN(what_is_cut_is_given_back);
+	RUN(sums_stay_what_they_are);
 	RUN(samples_are_scaled);
 	zn_stacks_close(stacks);
 	return t_end();

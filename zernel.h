@@ -4659,6 +4659,7 @@ uint32_t zn_stalls_workers_busy(const struct zn_agg *a, uint32_t row);
 /* What a sentence about a process is made of. */
 struct zn_stalls_summary {
 	char who[24];                   /* "rank 3" or "process 4711" */
+	bool asked;                     /* it is asked things over HTTP */
 	uint32_t share[ZN_STALL_COUNT]; /* as of struct zn_stall_ratios */
 	uint32_t workers;               /* of its data loader; 0: none are known */
 	uint32_t worker_busy;           /* share, over the last tick; ZN_UNKNOWN: not known */

@@ -239,7 +239,9 @@ void zn_stalls_says(const struct zn_stalls_summary *f, char to[ZN_SAYS_MAX])
 		says_working(f, to);
 		return;
 	}
-	snprintf(to, ZN_SAYS_MAX, "%s %s %u %% of its time", f->who, sentences[i].text,
+	snprintf(to, ZN_SAYS_MAX, "%s %s %u %% of its time", f->who,
+		f->asked && sentences[i].cause == ZN_STALL_OTHER ? "sleeps, until it is asked or for another reason,"
+								 : sentences[i].text,
 		percent_of(f, sentences[i].cause));
 	if (sentences[i].cause == ZN_STALL_DATA) {
 		strncat(to, put_workers(f, text), ZN_SAYS_MAX - strlen(to) - 1);
@@ -367,6 +369,7 @@ void zn_stalls_summary(const struct zn_agg *a, const struct zn_ranks *k, const s
 	else
 		snprintf(f->who, sizeof(f->who), "rank %u", rank);
 	memcpy(f->share, s->share, sizeof(f->share));
+	f->asked = p->calls & ZN_IS_ASKED;
 	if (zn_stalls_loader(a, row))
 		f->workers = (uint32_t)p->count[ZN_C_WORKERS];
 	late_by_waits(a, row, f);

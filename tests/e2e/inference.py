@@ -203,8 +203,8 @@ def a_server_waits_for_requests_and_not_for_other_ranks():
     server = Server("aiohttp", CUDA)
     pid = watched(daemon, server)
 
-    def stalls():
-        return next(p["stalls"]["seconds"] for p in daemon.json()["processes"] if p["pid"] == server.pid)
+    def stalls(what="seconds"):
+        return next(p["stalls"][what] for p in daemon.json()["processes"] if p["pid"] == server.pid)
 
     def asked():
         equal(Client(server).ask("GET", "/status/200").status, 200, "an answer")
@@ -219,6 +219,7 @@ def a_server_waits_for_requests_and_not_for_other_ranks():
         asked()
     after = wait_until(lambda: stalls()["other"] > before["other"] + 1 and stalls(), "its waits")
     equal(after["dist"], before["dist"], "s of waits for other ranks")
+    wait_until(lambda: "sleeps, until it is asked" in stalls("says"), "what it does", seen=lambda: stalls("says"))
 
 
 NODE = """

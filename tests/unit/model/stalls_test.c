@@ -62,6 +62,21 @@ T(sentences)
 	}
 }
 
+/* Of a server that is not told as a lock. */
+T(who_is_asked_sleeps_until_then)
+{
+	struct zn_stalls_summary f = {.who = "process 7", .asked = true, .late_rank = ZN_UNKNOWN};
+	char says[ZN_SAYS_MAX];
+
+	f.share[ZN_STALL_OTHER] = 97 * PERCENT;
+	zn_stalls_says(&f, says);
+	CHECK_STR(says, "process 7 sleeps, until it is asked or for another reason, 97 % of its time");
+	f.share[ZN_STALL_OTHER] = 60 * PERCENT;
+	f.share[ZN_STALL_RUNQUEUE] = 70 * PERCENT;
+	zn_stalls_says(&f, says);
+	CHECK_STR(says, "process 7 finds no free CPU 70 % of its time");
+}
+
 T(the_longest_sentence_fits)
 {
 	struct zn_stalls_summary f = {
@@ -312,6 +327,7 @@ T(sums_never_fall)
 int main(void)
 {
 	RUN(sentences);
+	RUN(who_is_asked_sleeps_until_then);
 	RUN(the_longest_sentence_fits);
 	RUN(who_waits_for_a_missing_rank);
 	RUN(shares_of_the_last_tick);

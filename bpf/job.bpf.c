@@ -309,7 +309,7 @@ static __always_inline void add_base_stat(const struct cgroup_base_stat *stat)
 	shared.cpu_sum.system += BPF_CORE_READ(stat, cputime.stime);
 }
 
-/* These two are no static functions, so that the verifier looks at them once and not once for each CPU. */
+/* These are no static functions, so that the verifier looks at them once and not once for each CPU. */
 __noinline int add_own_time(__u64 base, __u32 cpu)
 {
 	void *at = per_cpu((void *)base, cpu);
@@ -338,6 +338,23 @@ __noinline int add_accounted_time(__u64 usage, __u64 stat, __u32 cpu)
 	return 0;
 }
 
+/* So many CPUs are gone through by a function of its own, for the same reason. */
+#define CPUS_AT_ONCE 64
+
+__noinline int add_own_times(__u64 base, __u32 first)
+{
+	for (__u32 i = 0; i < CPUS_AT_ONCE && first + i < shared.cpu_count; i++)
+		add_own_time(base, first + i);
+	return 0;
+}
+
+__noinline int add_accounted_times(__u64 usage, __u64 stat, __u32 first)
+{
+	for (__u32 i = 0; i < CPUS_AT_ONCE && first + i < shared.cpu_count; i++)
+		add_accounted_time(usage, stat, first + i);
+	return 0;
+}
+
 /* Of a group of version 2: what was charged to it and not to the groups below. What the kernel has added up so far
  * would miss the last moments, so each CPU is asked. */
 static __always_inline void own_time(struct cgroup *cgrp)
@@ -346,8 +363,8 @@ static __always_inline void own_time(struct cgroup *cgrp)
 		? (__u64)BPF_CORE_READ(cgrp, rstat_base_cpu)
 		: (__u64)BPF_CORE_READ((struct cgroup___before_616 *)cgrp, rstat_cpu);
 
-	for (__u32 cpu = 0; base && cpu < ZN_CPUS_MAX && cpu < shared.cpu_count; cpu++)
-		add_own_time(base, cpu);
+	for (__u32 cpu = 0; base && cpu < ZN_CPUS_MAX && cpu < shared.cpu_count; cpu += CPUS_AT_ONCE)
+		add_own_times(base, cpu);
 }
 
 /* Of a group of version 1, with those below. */
@@ -357,8 +374,8 @@ static __always_inline void accounted_time(struct cgroup *cgrp)
 	__u64 usage = account ? (__u64)BPF_CORE_READ(account, cpuusage) : 0;
 	__u64 stat = account ? (__u64)BPF_CORE_READ(account, cpustat) : 0;
 
-	for (__u32 cpu = 0; usage && cpu < ZN_CPUS_MAX && cpu < shared.cpu_count; cpu++)
-		add_accounted_time(usage, stat, cpu);
+	for (__u32 cpu = 0; usage && cpu < ZN_CPUS_MAX && cpu < shared.cpu_count; cpu += CPUS_AT_ONCE)
+		add_accounted_times(usage, stat, cpu);
 }
 
 static __always_inline struct zn_step *step_of(struct zn_job_shared *row, __u32 index)

@@ -22,6 +22,7 @@ THREADS = (1, 4)
 # (calls in a block, turns), while the families on libraries are on, and while all are
 EMULATED_BLOCKS, STEPPED_BLOCKS = {"ours": (2000, 100), "all": (2000, 30)}, {"ours": (300, 40), "all": (300, 15)}
 HOOKS = "gpu_mem,cuda_trace,nccl"  # the families that stand on functions of libraries
+WHOLE = ("--overhead-budget", "0%")  # what a call costs that nothing is spared of
 REAL, REAL_NAME = f"{BUILD}/real/cuda-550/libcuda.so.1", "real libcuda 550, which fails"
 THUNK, THUNK_NAME = f"{BUILD}/test/entry/thunk/libcuda.so.1", "fake libcuda that begins as drivers 525 to 550"
 CALL_LIMIT_NS, RATIO_LIMIT = 1500, 1.15
@@ -92,7 +93,7 @@ def launch_start(targets):
         for target in targets:
             stack.enter_context(target)
         for kind, options in (("ours", ("--probes", HOOKS)), ("all", ())):
-            with Daemon(None, *options) as daemon:
+            with Daemon(None, *WHOLE, *options) as daemon:
                 for target in targets:
                     target.tool.ask(f"wait {target.functions[0]} 1 {COPIES.index('ours')}")
                 time.sleep(SETTLE_S)  # the breakpoint is there before the programs of both ends are
@@ -242,7 +243,7 @@ def kernel_round(run, plain, times):
         with Tool("attach_floor", f"{BUILD}/bench/floor.bpf.o") as programs:
             programs.read()
             kernel_blocks(plain, "empty", times)
-        with Daemon():
+        with Daemon(None, *WHOLE):
             time.sleep(SETTLE_S)
             kernel_blocks(plain, "idle", times)
             tracked.ask("track")
@@ -263,7 +264,7 @@ def switch_turn(run, plain):
         with Tool("attach_floor", f"{BUILD}/bench/clock.bpf.o") as programs:
             programs.read()
             floor, = switches_ns(plain)
-        with Daemon(None, "--probes", "gpu_mem,sched"):  # the first is what makes a process a tracked one
+        with Daemon(None, *WHOLE, "--probes", "gpu_mem,sched"):  # the first is what makes a process a tracked one
             time.sleep(SETTLE_S)
             tracked.ask("track")
             time.sleep(SETTLE_S)
@@ -365,7 +366,7 @@ def bias_case(run, function, spin_ns, calls):
     with Tool("launch", run.cuda) as target:
         target.ask(f"set launch_ns {spin_ns}")
         truth = bias_truth(target, function, spin_ns, calls)
-        with Daemon() as daemon:
+        with Daemon(None, *WHOLE) as daemon:
             target.ask(f"wait {function} 1")
             target.ask(f"time {function} {calls}")
             name, labels = SERIES[function]

@@ -6,8 +6,8 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version pages loop options options_read text file mountinfo url token units procfs
- *   codec    json http http_body http_value http_answer ws http_client protobuf gzip elf callsite unwind symbols
- *            pycode dns json_path ras dcgm figures nvml
+ *   codec    json http http_body http_value http_answer ws http_client protobuf crc32 gzip elf callsite unwind
+ *            symbols pycode dns json_path ras dcgm figures nvml
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity budget stopped
  *            blocked checkpoints causes mounts history baseline xid xid_about oom rdma failed stacks requests latency
  *            serving slowness ports hardware
@@ -3667,6 +3667,10 @@ void zn_protobuf_close(struct zn_out *o, size_t mark);
 /* Elements of a packed field. */
 void zn_protobuf_put(struct zn_out *o, uint64_t v);
 void zn_protobuf_put_signed(struct zn_out *o, int64_t v);
+
+/* ---- codec/crc32.c (zn_crc32): the checksum of gzip (RFC 1952, section 8). ---- */
+
+uint32_t zn_crc32(const char *bytes, size_t len);
 
 /* ---- codec/gzip.c (zn_gzip zn_gunzip): answers made smaller (RFC 1952), in memory that is set aside at the start.
  * ---- */

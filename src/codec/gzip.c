@@ -376,7 +376,7 @@ bool zn_gzip(struct zn_out *o, const char *bytes, size_t len)
 	zn_out_bytes(&to, head, sizeof(head));
 	if (to.full || !deflate_text(&to, bytes, len))
 		return false;
-	put_word(&to, (uint32_t)crc32(0, (const Bytef *)bytes, (uInt)len));
+	put_word(&to, zn_crc32(bytes, len));
 	put_word(&to, (uint32_t)len);
 	if (to.full)
 		return false;

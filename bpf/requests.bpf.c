@@ -599,19 +599,20 @@ static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32
 	return 0;
 }
 
-static __always_inline int on_sent(__u64 key, int result)
+/* sk: the socket, on the caller's stack, which has no room for it twice. */
+static __always_inline int on_sent(const __u64 *sk, int result)
 {
-	struct zn_request *c = bpf_map_lookup_elem(&requests, &key);
+	struct zn_request *c = bpf_map_lookup_elem(&requests, sk);
 	struct zn_request_scratch *s;
 	struct zn_server *server;
 	struct vector v;
 
 	if (c && c->is_unix && (result == -EPIPE || result == -ECONNRESET))
-		request_close(c, key, bpf_ktime_get_ns());
+		request_close(c, *sk, bpf_ktime_get_ns());
 	if (!c || result <= 0 || c->protocol > ZN_PROTOCOL_HTTP2 + 1 || c->broken)
 		return 0;
 	if (c->protocol == ZN_PROTOCOL_HTTP2 + 1)
-		return on_frames_sent(c, key, result);
+		return on_frames_sent(c, *sk, result);
 	server = server_of(c);
 	s = server ? scratch_take() : NULL;
 	if (!s || !server)
@@ -622,7 +623,7 @@ static __always_inline int on_sent(__u64 key, int result)
 		bytes_gather(s, &v, result, ZN_REQUEST_BYTES - 1);
 		last_read(s, &v, result);
 	}
-	sent_bytes(s, c, server, result, (struct sock *)key);
+	sent_bytes(s, c, server, result, (struct sock *)*sk);
 	scratch_give(s);
 	return 0;
 }
@@ -633,7 +634,9 @@ static __always_inline int on_sent(__u64 key, int result)
 SEC("raw_tp/sock_send_length")
 int request_send(struct bpf_raw_tracepoint_args *ctx)
 {
-	on_sent(ctx->args[0], ctx->args[1]);
+	__u64 sk = ctx->args[0];
+
+	on_sent(&sk, ctx->args[1]);
 	return 0;
 }
 
@@ -666,14 +669,16 @@ int tcp_sendmsg_request(__u64 *ctx)
 	__u64 sk;
 
 	if (bpf_probe_read_kernel(&sk, sizeof(sk), ctx) == 0)
-		on_sent(sk, ctx[3]);
+		on_sent(&sk, ctx[3]);
 	return 0;
 }
 
 SEC("fexit/unix_stream_sendmsg")
 int unix_stream_sendmsg_request(__u64 *ctx)
 {
-	on_sent((__u64)BPF_CORE_READ((struct socket *)ctx[0], sk), ctx[3]);
+	__u64 sk = (__u64)BPF_CORE_READ((struct socket *)ctx[0], sk);
+
+	on_sent(&sk, ctx[3]);
 	return 0;
 }
 

@@ -482,11 +482,12 @@ static void open_twin(struct text *t, const struct zn_metric *m)
 	put_head(t, t->base, "histogram", m->help);
 }
 
-/* A metric with a twin is a summary, a histogram behind it, or one of the two. A family has its place even without a
- * series. */
+/* A metric with a twin is a summary, a histogram behind it, or one of the two. A family without a series is left out:
+ * on most nodes two of three are, and their heads would be a fifth of the page. */
 static void put_metric(struct text *t, struct zn_walk *w, const struct zn_metric *m, uint32_t collect)
 {
 	bool twin = zn_metrics_twin_shown(m, collect);
+	size_t begin = t->out->len, head;
 
 	t->twin_alone = twin && !zn_metrics_summary(m, collect);
 	t->fine = m->twin == ZN_TWIN_FINE;
@@ -494,10 +495,14 @@ static void put_metric(struct text *t, struct zn_walk *w, const struct zn_metric
 		open_twin(t, m);
 	else
 		open_family(t, m);
+	head = t->out->len;
 	zn_walk_metric(w, m);
+	if (t->out->len == head)
+		t->out->len = begin;
 	if (!twin || t->twin_alone)
 		return;
-	open_twin(t, m);
+	if (t->durations)
+		open_twin(t, m);
 	for (size_t i = 0; i < t->durations && !t->out->full; i++)
 		put_histogram(t, &durations[i]);
 }

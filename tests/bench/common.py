@@ -192,11 +192,12 @@ class Daemon:
         raise RuntimeError(f"no sample {name} {labels}")
 
     def resident_mb(self):
-        """All of it, and what of it are kernel tables."""
+        """All of it, and what of it are kernel tables, and pages of the program's file."""
         with open(f"/proc/{self.pid}/smaps") as f:
             parts = re.findall(r"^[0-9a-f]+-[0-9a-f]+ (.*)$(?:\n\w+:.*$)*?\nRss:\s+(\d+) kB", f.read(), re.M)
-        sizes = [(int(kb) / 1024, "bpf-map" in name) for name, kb in parts]
-        return sum(mb for mb, _ in sizes), sum(mb for mb, table in sizes if table)
+        sizes = [(name, int(kb) / 1024) for name, kb in parts]
+        return (sum(mb for _, mb in sizes), sum(mb for name, mb in sizes if "bpf-map" in name),
+                sum(mb for name, mb in sizes if "r-xp" in name or "r--p" in name))
 
     def cpu_s(self):
         threads = os.listdir(f"/proc/{self.pid}/task")

@@ -51,25 +51,27 @@ def bench_memory(run):
     with Daemon() as daemon:
         time.sleep(2)
         daemon.get(), daemon.get("/json")
-        idle, idle_tables = daemon.resident_mb()
+        idle, idle_tables, program = daemon.resident_mb()
         with fleet(run, 256, 0):
             time.sleep(4)
             text = daemon.get()
             daemon.get("/json")
             used = int(re.search(r'zernel_table_entries{table="histograms"} (\d+)', text)[1])
             lines = sum(not line.startswith("#") for line in text.splitlines())
-            busy, busy_tables = daemon.resident_mb()
+            busy, busy_tables, _ = daemon.resident_mb()
         with fleet(run, 1024, 0):
             time.sleep(8)
             daemon.get(), daemon.get("/json")
-            most, most_tables = daemon.resident_mb()
+            most, most_tables, _ = daemon.resident_mb()
     run.row("resident memory, idle, without kernel tables", f"{idle - idle_tables:.1f} MiB",
-            f"{idle_tables:.1f} of kernel tables beside it", "3 MiB", idle - idle_tables <= 3)
+            f"{program:.1f} of it of the program's file; {idle_tables:.1f} of kernel tables beside it", "3 MiB",
+            idle - idle_tables <= 3)
     run.row("resident memory, 256 processes on 8 GPUs", f"{busy:.1f} MiB",
             f"{busy_tables:.1f} of it kernel tables; {used} histograms, {lines} lines", "16 MiB", busy <= 16)
     run.row("resident memory, 1,024 processes on 8 GPUs", f"{most:.1f} MiB", f"{most_tables:.1f} of it kernel tables",
             "48 MiB", most <= 48)
-    run.note("Memory", """Resident memory after a scrape and a snapshot. It counts the pages of the kernel tables that
+    run.note("Memory", """Resident memory after a scrape and a snapshot. Of the program's file the kernel maps what lies
+        in memory around each page that is used: 64 KiB, or as much as lies together. It counts the pages of the kernel tables that
         the daemon has mapped, 4 KiB for each process and 2 KiB for each histogram, although they are the same memory
         as the tables above. A process that has run for 10 minutes takes up to 16 KiB more, for what is usual for
         it.""")

@@ -9,9 +9,8 @@ import os
 import re
 
 from clients import need_module
-from harness import (CUDA, NCCL, ROOT, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need, parse_metrics,
-                     run, test, test_simulated,
-                     wait_until)
+from harness import (CUDA, NCCL, ROOT, ZERNELD, Actor, Daemon, Driver, check, copy_of, equal, folder, main, need,
+                     parse_metrics, run, test, test_simulated, wait_until)
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 PATHS = [b'quo"te', b"back\\slash\\", b"new\nline", b"raw\xff\xc3", b'} 1\nzernel_forged{x="', b"\x01\x7f\r\t"]
@@ -120,6 +119,14 @@ def names_of_panels(board):
             for name in re.findall(r"(?<![:\w])zernel_\w+(?!\w*:)", query.split(" or ")[-1])}
 
 
+def without_durations(*parts):
+    """Metrics of these parts of /metrics that are no summaries, whether there is a series of them now or not."""
+    docs = run([ZERNELD, "--docs"]).stdout
+    summaries = set(re.findall(r"(?m)^\| `(\w+)` \| summary ", docs))
+    lists = [re.search(rf"(?m)^- `{part}`:(.*)", docs)[1] for part in parts]
+    return set(re.findall(r"`(\w+)`", "".join(lists))) - summaries
+
+
 @test_simulated
 def jobs_and_nodes_alone_in_300_series():
     daemon = Daemon("--simulate", "--series", "job")
@@ -127,7 +134,7 @@ def jobs_and_nodes_alone_in_300_series():
     series = read_text(daemon.get("/metrics"))
     check(len(series) <= 300, f"{len(series)} series")
     equal({name for name, labels in series if "pid" in dict(labels)}, {"zernel_nccl_rank_info"}, "series of processes")
-    families = set(re.findall(r"# TYPE (\S+)", daemon.get("/metrics")))
+    families = set(re.findall(r"# TYPE (\S+)", daemon.get("/metrics"))) | without_durations("node", "job")
     for asks, names in (("rules", names_of_rules("zernel.rules.yml")), ("alerts", names_of_rules("zernel.alerts.yml")),
                         ("cluster", names_of_panels("cluster")), ("job", names_of_panels("job"))):
         check(len(names) > 7, f"{asks}: {names}")

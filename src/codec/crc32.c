@@ -21,8 +21,8 @@ static uint32_t crc_plain(uint32_t before, const char *bytes, size_t len)
 #define FOLDING __attribute__((target("pclmul,sse2")))
 #define AT_ONCE 4 /* of 16 bytes, as a multiplication takes longer than until the next may begin */
 
-/* x^(D - 32) and x^(D + 32) mod P for D of 512 and of 128 bits, for the later and the earlier half of 16 bytes. Bits are
- * reflected, and one to the left, as a product of reflected numbers comes out one to the right: P is 0x104c11db7. */
+/* x^(D - 32) and x^(D + 32) mod P for D of 512 and of 128 bits, for the later and the earlier half of 16 bytes; P is
+ * 0x104c11db7. Bits are reflected, and one to the left: a product of reflected numbers comes out one to the right. */
 #define FOLD_512 0x1c6e41596, 0x154442bd4
 #define FOLD_128 0x0ccaa009e, 0x1751997d0
 

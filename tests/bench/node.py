@@ -70,11 +70,11 @@ def bench_memory(run):
             f"{busy_tables:.1f} of it kernel tables; {used} histograms, {lines} lines", "16 MiB", busy <= 16)
     run.row("resident memory, 1,024 processes on 8 GPUs", f"{most:.1f} MiB", f"{most_tables:.1f} of it kernel tables",
             "48 MiB", most <= 48)
-    run.note("Memory", """Resident memory after a scrape and a snapshot. Of the program's file the kernel maps what lies
-        in memory around each page that is used: 64 KiB, or as much as lies together. It counts the pages of the kernel tables that
-        the daemon has mapped, 4 KiB for each process and 2 KiB for each histogram, although they are the same memory
-        as the tables above. A process that has run for 10 minutes takes up to 16 KiB more, for what is usual for
-        it.""")
+    run.note("Memory", """Resident memory after a scrape and a snapshot. Of the program's file the kernel maps what
+        lies in memory around each page that is used: 64 KiB, or as much as lies together. It counts the pages of
+        the kernel tables that the daemon has mapped, 4 KiB for each process and 2 KiB for each histogram, although
+        they are the same memory as the tables above. A process that has run for 10 minutes takes up to 16 KiB more,
+        for what is usual for it.""")
 
 
 # ---- CPU of the daemon ----

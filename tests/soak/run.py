@@ -31,6 +31,7 @@ from held import MIB, cpu_s, mib, most, resident
 
 SAMPLE_S, QUIET_S = 5, 20
 PERIOD_S = 2  # of each kind that comes and goes: jobs are kept for 5 minutes, so how many there are follows from it
+FILLING_S = 1  # the same in the first third: what ended processes leave of stacks is kept until 7/8 of a table is full
 CHANCE = 0.04  # by which the rows in use may differ: of jobs that ended within the last minutes
 HOURS, WARM_HOURS = 48, 24
 NAMES = ("train", 'na"me', "two\\nlines", "é", "a" * 15)
@@ -77,8 +78,9 @@ for _ in range(20):
 class Churn:
     """What comes and goes, each kind on a thread of its own, until it is told to stop. rounds: how often each came."""
 
-    def __init__(self, daemon, seed):
+    def __init__(self, daemon, seed, period_s):
         self.daemon, self.over, self.rounds, self.trouble = daemon, threading.Event(), {}, []
+        self.period_s = period_s
         kinds = (self.process, self.job, self.library, self.mount, self.server, self.scrape, self.socket, self.rude,
                  self.reload)
         self.threads = [threading.Thread(target=self.repeat, args=(kind, random.Random(f"{seed} {kind.__name__}")))
@@ -89,8 +91,8 @@ class Churn:
     def repeat(self, kind, rng):
         name, due = kind.__name__, time.monotonic()
         self.rounds[name] = 0
-        while not self.over.wait(max(0, due + rng.uniform(0, PERIOD_S / 2) - time.monotonic())):
-            due += PERIOD_S
+        while not self.over.wait(max(0, due + rng.uniform(0, self.period_s / 2) - time.monotonic())):
+            due += self.period_s
             try:
                 kind(rng)
                 self.rounds[name] += 1
@@ -226,8 +228,8 @@ def quiet(daemon):
             "entries": entries(daemon)}
 
 
-def churn(daemon, seconds, began, samples, seed):
-    coming, end = Churn(daemon, seed), time.monotonic() + seconds
+def churn(daemon, seconds, began, samples, seed, period_s):
+    coming, end = Churn(daemon, seed, period_s), time.monotonic() + seconds
     try:
         while time.monotonic() < end:
             time.sleep(SAMPLE_S)
@@ -264,8 +266,9 @@ def rows_of(first, later, before, after, lost):
 
 # What came and went, in the words of the page.
 LIVE = """{date}, {version}, Linux {kernel}, {cores} cores: {minutes:g} minutes of processes, jobs, libraries, mounts,
-servers and clients that come and go, one of each kind in {period} s. The first third is for what is filled once and
-kept; the second column is the most of that third, or at rest after it, and the third column the same of the rest."""
+servers and clients that come and go, one of each kind in {period} s, in the first third in {filling} s: it is for what
+is filled once and kept. The second column is the most of that third, or at rest after it, and the third column the same
+of the rest."""
 DAY = """The same version, {hours} hours of simulated jobs that come, go wrong and go; its clock jumps to its next
 timer. Histories fill for some 20 hours: the second column is the most of the first {warm}, the third that of the
 rest."""
@@ -284,7 +287,8 @@ def paragraph(text, **values):
 def live_part(minutes, rows, found, rounds, daemon):
     version = run([daemon.process.args[0], "--version"]).stdout.strip()
     lines = paragraph(LIVE, date=time.strftime("%Y-%m-%d"), version=version, kernel=os.uname().release,
-                      cores=os.cpu_count(), minutes=minutes, period=PERIOD_S)
+                      cores=os.cpu_count(), minutes=minutes, period=PERIOD_S,
+                      filling=FILLING_S)
     went = ", ".join(f"{kind} {count}" for kind, count in rounds.items())
     lines += ["", *table(rows), "", "![memory of the daemon](images/soak.svg)", "", f"What came and went: {went}."]
     for title, what in found.items():
@@ -309,9 +313,9 @@ def soak(minutes):
     daemon = Daemon("--control", control(), "--report-dir", os.path.join(folder(), "reports"))
     daemon.looked_at = True  # what the log says of programs with such names is told below
     began, first, later = time.monotonic(), [], []
-    one = churn(daemon, minutes * 20, began, first, 1)
+    one = churn(daemon, minutes * 20, began, first, 1, FILLING_S)
     before = quiet(daemon)
-    two = churn(daemon, minutes * 40, began, later, 2)
+    two = churn(daemon, minutes * 40, began, later, 2, PERIOD_S)
     after = quiet(daemon)
     lost = daemon.metrics().lost()
     no_room = lost.pop("stack", 0)

@@ -499,8 +499,10 @@ void zn_services_run(struct zn_services *s, uint64_t until_ns)
 	uint64_t now_ns = zn_now_ns();
 	uint32_t pid;
 
-	if (!s->probe->arena.servers || s->probe->kernel.method[ZN_FAM_REQUESTS] == ZN_METHOD_NONE || !gpus_learn(s))
+	if (!s->probe->arena.servers || s->probe->kernel.method[ZN_FAM_REQUESTS] == ZN_METHOD_NONE || !gpus_learn(s)) {
+		zn_services_close(s); /* the last process that used a GPU may have gone in the middle of a sweep */
 		return;
+	}
 	while ((pid = listens_next(s))) {
 		s->read_ns = 0; /* it was not there before */
 		process_look(s, pid);

@@ -411,6 +411,23 @@ T(a_look_in_many_parts)
 	CHECK(found_of(engine) != NULL);
 }
 
+/* The look at all processes is over then, and its folder is not kept open until another GPU is used. */
+T(the_last_gpu_process_goes_in_the_middle)
+{
+	begin();
+	use_gpu(ROW, start(TCP | OWN_SESSION, NULL));
+	zn_services_run(&s, 0);
+	CHECK(s.sweeping && s.dir >= 0);
+	memory.arena.shared->row_tgid[ROW] = 0;
+	zn_services_run(&s, 0);
+	CHECK(!s.sweeping);
+	CHECK_EQ(s.dir, -1);
+	use_gpu(ROW, child[0]);
+	memory.arena.procs[ROW].id++;
+	look();
+	CHECK(found_of(child[0]) != NULL);
+}
+
 /* Where a container's command runs outside a session (its id is 0 there), nobody would share one. */
 static void begin_session(void)
 {
@@ -442,6 +459,7 @@ int main(void)
 	RUN(a_flood_of_ids);
 	RUN(an_odd_name);
 	RUN(a_look_in_many_parts);
+	RUN(the_last_gpu_process_goes_in_the_middle);
 	end();
 	return t_end();
 }

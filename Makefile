@@ -2,7 +2,7 @@
 # make            the product: build/zerneld (static), with build/zernel as a link to it
 # make run        sets up what is missing, builds, starts the daemon: live where possible, else simulated
 # make check      sets up, builds, and runs every test; the last line is "N passed, N failed"
-# make bench      measures and writes docs/BENCHMARKS.md; PARTS='call memory' measures those alone, and writes nothing
+# make bench      measures and writes docs/BENCHMARKS.md; PARTS='call memory' measures and writes those parts alone
 # make soak       a simulated day, 30 minutes of coming and going, and writes docs/SOAK.md; SOAK_MINUTES=3 is shorter
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
@@ -285,7 +285,7 @@ soak:
 	@$(MAKE) --no-print-directory all $(T)/libcuda.so.1 $(T)/libnccl.so.2 $(T)/driver $(T)/zerneld-fast
 	@/usr/bin/python3 tests/soak/run.py $(SOAK_MINUTES) docs/SOAK.md
 
-BENCH := calls attach_floor launch mapping crowd storm record scrape render tick groups fanout fleet growth attach_empty
+BENCH := calls attach_floor launch mapping crowd storm record scrape render requests tick groups fanout fleet growth attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
 build/bench/%: tests/bench/%.c build/bench/libzernel.a

@@ -6,23 +6,12 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "noise.h"
 #include "t.h"
 #include "zernel.h"
 
 #define LENGTHS 600 /* nine times what is folded at once */
 #define LONG    (1 << 20)
-
-static char *noise(size_t len)
-{
-	char *bytes = malloc(len + 1);
-	uint32_t x = 7;
-
-	for (size_t i = 0; i < len; i++) {
-		x = x * 1664525 + 1013904223;
-		bytes[i] = (char)(x >> 24);
-	}
-	return bytes;
-}
 
 static uint32_t of_zlib(const char *bytes, size_t len)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "noise.h"
 #include "t.h"
 #include "zernel.h"
 
@@ -17,18 +18,6 @@ static char *metrics_like(size_t len)
 		at += (size_t)sprintf(text + at, "zernel_cuda_launches_total{pid=\"%zu\"} %zu\n", 1000 + i % 64,
 			i * 2654435761u % 1000003);
 	return text;
-}
-
-static char *noise(size_t len)
-{
-	char *bytes = malloc(len + 1);
-	uint32_t x = 1;
-
-	for (size_t i = 0; i < len; i++) {
-		x = x * 1664525 + 1013904223;
-		bytes[i] = (char)(x >> 24);
-	}
-	return bytes;
 }
 
 static char *one_byte(size_t len)

@@ -287,8 +287,7 @@ def paragraph(text, **values):
 def live_part(minutes, rows, found, rounds, daemon):
     version = run([daemon.process.args[0], "--version"]).stdout.strip()
     lines = paragraph(LIVE, date=time.strftime("%Y-%m-%d"), version=version, kernel=os.uname().release,
-                      cores=os.cpu_count(), minutes=minutes, period=PERIOD_S,
-                      filling=FILLING_S)
+                      cores=os.cpu_count(), minutes=minutes, period=PERIOD_S, filling=FILLING_S)
     went = ", ".join(f"{kind} {count}" for kind, count in rounds.items())
     lines += ["", *table(rows), "", "![memory of the daemon](images/soak.svg)", "", f"What came and went: {went}."]
     for title, what in found.items():

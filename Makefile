@@ -86,7 +86,9 @@ $(B)/obj/base/version.o: $(B)/version
 # what runs once, or when a person asks, is made small; what runs on each tick or scrape is made fast
 SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/options_read base/token codec/http_client codec/dns \
 	model/xid model/slowness model/failed model/rdma job/message output/report output/report_text output/notify output/export \
-	output/requests_json output/failed_json output/metrics_failed
+	output/requests_json output/failed_json output/metrics_failed output/why output/ghosts_json output/sampled_json \
+	output/report_gaps output/report_cells output/report_line output/flight output/rates_json probe/calibrate probe/nodes \
+	codec/ras codec/dcgm model/oom model/ports job/ghosts
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@

@@ -635,13 +635,14 @@ struct zn_proc {
 #define ZN_CALLS_HIP  2u
 #define ZN_HAS_PYTHON 0x80000000u /* of calls: its row of struct zn_python is there; the daemon sets it */
 #define ZN_IS_ASKED   0x40000000u /* of calls: it is asked things over HTTP; the daemon sets it (model/requests.c) */
-/* Bits of calls that the daemon sets and takes away (model/budget.c): what is not measured of a process at this moment, as
- * it would cost more than its budget. In the order in which they are spared: what says least for its cost comes first.
+/* Bits of calls, and of a server's spares, that the daemon sets and takes away (model/budget.c): what is not measured of a
+ * process at this moment, as it would cost more than its budget. In the order in which they are spared: what says least for its cost comes first.
  * Columns: name; label `family`. */
 #define ZN_SPARE_PARTS(X)                                                                                              \
 	X(STACKS, "stacks")                                                                                            \
 	X(SWITCHES, "sched")                                                                                           \
 	X(FILES, "vfs")                                                                                                \
+	X(REQUESTS, "requests")                                                                                        \
 	X(LAUNCHES, "cuda_trace")
 enum zn_spare {
 #define X(e, ...) ZN_SPARE_##e,
@@ -841,19 +842,23 @@ struct zn_cpu_time {
 	__u64 ns, user, system;
 };
 
-/* What our programs took of a process, by its row, measured where they run: it only grows, whoever has the row. And
- * what the daemon spares of it: it writes the rest. */
-#define ZN_SPENT_EVERY 64 /* one in so many switches is measured, and stands for all of them; a power of two */
-#define ZN_DUTY_ONE    1024
+/* What our programs took of a process, by its row, or of a server, measured where they run: it only grows, whoever has
+ * the row. And what the daemon spares of it: it writes the rest. */
+#define ZN_SPENT_EVERY     64 /* one in so many switches is measured, and stands for all of them; a power of two */
+#define ZN_SPENT_REQUESTS  61 /* likewise of receives and sends; a prime, so that it is each of a request's in turn */
+#define ZN_SPENT_ROWS      (ZN_PROCS_MAX + ZN_SERVERS_MAX)
+#define ZN_SPENT_SERVER(i) (ZN_PROCS_MAX + (i)) /* the row of a server */
+#define ZN_DUTY_ONE        1024
 struct zn_spent {
 	__u64 walk_ns;
-	__u64 switch_ns, spared_ns;      /* of switches that were looked at; of those that were only counted */
+	__u64 switch_ns, request_ns;     /* of switches that were looked at; of what a server receives and sends */
+	__u64 spared_ns;                 /* of switches, or requests, that were only counted */
 	__u64 unseen_ns[ZN_SPARE_COUNT]; /* for how long each part was spared, since the process is known */
 	__u32 id;                        /* of the process that what follows, and unseen_ns, is of; 0: none */
 	__u16 duty[ZN_SPARE_COUNT];      /* in what part of the time it is measured now, of ZN_DUTY_ONE; 0: all of it */
-	__u16 pad[2];
+	__u16 pad[1];
 };
-_Static_assert(sizeof(struct zn_spent) == 24 + 8 * ZN_SPARE_COUNT + 16, "padding");
+_Static_assert(sizeof(struct zn_spent) == 32 + 8 * ZN_SPARE_COUNT + 16, "padding");
 
 /* Globals, one mmap'ed element. The daemon writes the first block, BPF the second, both by plain aligned stores. */
 struct zn_shared {
@@ -903,7 +908,7 @@ struct zn_shared {
 	struct zn_quota quota[ZN_QUOTA_COUNT]; /* by enum zn_quota_table; the daemon sets their sizes at start */
 	/* Bits by the low bits of an id: a thread, process or connection of it found no entry, and was counted. */
 	__u64 refused[ZN_REFUSED_KINDS][ZN_REFUSED_WORDS];
-	struct zn_spent spent[ZN_PROCS_MAX];  /* by row */
+	struct zn_spent spent[ZN_SPENT_ROWS]; /* by row */
 	__u64 stacks_new[ZN_STACKS_MAX / 64]; /* slots of stacks that were taken since the daemon looked, a bit each */
 	__u16 stack_thread
 		[ZN_THREAD_CACHE]; /* by where a kernel stack is: the place of its thread in the thread cache */
@@ -917,7 +922,7 @@ _Static_assert(sizeof(struct zn_shared) ==
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES + 32 +
 			2 * ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +
-			sizeof(struct zn_spent) * ZN_PROCS_MAX,
+			sizeof(struct zn_spent) * ZN_SPENT_ROWS,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */
@@ -1485,7 +1490,8 @@ static inline int zn_cgroup_parse(const struct zn_cgroup_part *own, const struct
 	X(INFER, "/v2/models/*/infer", "/v2/models/*/infer")                                                           \
 	X(MODEL_GENERATE, "/v2/models/*/generate", "/v2/models/*/generate")                                            \
 	X(MODEL_STREAM, "/v2/models/*/generate_stream", "/v2/models/*/generate_stream")                                \
-	X(H2, "h2", "")
+	X(H2, "h2", "")                                                                                                \
+	X(NOT_READ, "not_read", "") /* beyond the budget, see struct zn_spent */
 enum zn_request_route {
 #define X(e, label, pattern) ZN_ROUTE_##e,
 	ZN_REQUEST_ROUTES(X)
@@ -1521,9 +1527,8 @@ struct zn_request_series {
 	__s64 in_flight; /* begun and not ended */
 	__u32 hist[ZN_REQUEST_DURATIONS];
 	__u32 route;
-	__u64 reserved[3];
 };
-_Static_assert(sizeof(struct zn_request_series) == 120, "padding");
+_Static_assert(sizeof(struct zn_request_series) == 96, "padding");
 
 /* What a connection speaks, by its first bytes. Column 2 is the label `protocol`. */
 #define ZN_REQUEST_PROTOCOLS(X)                                                                                        \
@@ -1559,10 +1564,13 @@ struct zn_server {
 	__u32 series[ZN_ROUTE_SLOTS]; /* index and 1 */
 	__u32 service_at;             /* index and 1 of struct zn_serving */
 	__u32 above;                  /* index and 1 of the server that hands it what it is asked; 0: none */
+	__u64 slot_ns;                /* when the daemon wrote what follows: the time of what is not read */
+	__u32 spares;                 /* ZN_SPARES(): requests that begin now are counted, and not read */
+	__u32 until;                  /* receives and sends, to the next one that is measured */
 };
 enum zn_server_role { ZN_ROLE_FRONT, ZN_ROLE_BOTH, ZN_ROLE_GPU };
 enum zn_server_duration { ZN_SERVER_UNREAD, ZN_SERVER_RTT, ZN_SERVER_DURATIONS };
-_Static_assert(sizeof(struct zn_server) == 264, "padding");
+_Static_assert(sizeof(struct zn_server) == 280, "padding");
 
 /*
  * What the engines of a service (its processes that use a GPU) do, of which requests have shares. Columns: name of the
@@ -1627,24 +1635,25 @@ struct zn_serving {
 	__u32 refused;                                     /* engines beyond the limit: that was counted */
 	__u32 row[ZN_ENGINES_MAX], row_id[ZN_ENGINES_MAX]; /* of struct zn_proc */
 	__u64 at_ns;                                       /* when the clock was brought up to date last */
+	__u64 window_ns, steps;                            /* how often that was since then, by begins and ends */
 	__u64 serving_ns;
 	__u64 done, exact;          /* requests that ended, and those of them that were alone */
 	__u64 open_ns;              /* of those that ended: from the begin to the end */
-	__u64 clock[ZN_WORK_SLOTS]; /* with ZN_SHARE_BITS behind the point */
-	__u64 work[ZN_WORK_SLOTS];  /* while a request was in flight */
-	__u64 idle[ZN_WORK_SLOTS];  /* while none was */
-	__u64 given[ZN_WORK_SLOTS], given_part[ZN_WORK_SLOTS]; /* the sum of all shares, and what is behind its point */
-	__u64 seen[ZN_WORK_SLOTS], grown[ZN_WORK_SLOTS];       /* of one engine, of all: while the lock is held */
+	__u64 clock[ZN_WORK_COUNT]; /* with ZN_SHARE_BITS behind the point */
+	__u64 work[ZN_WORK_COUNT];  /* while a request was in flight */
+	__u64 idle[ZN_WORK_COUNT];  /* while none was */
+	__u64 given[ZN_WORK_COUNT], given_part[ZN_WORK_COUNT]; /* the sum of all shares, and what is behind its point */
+	__u64 seen[ZN_WORK_SLOTS], grown[ZN_WORK_COUNT];       /* of one engine, of all: while the lock is held */
 	struct zn_slow_request slowest[2][ZN_SLOWEST];
 };
-_Static_assert(sizeof(struct zn_serving) == 4144, "padding");
+_Static_assert(sizeof(struct zn_serving) == 4016, "padding");
 
 /* How far what an engine does was seen, by its row. */
 struct zn_engine {
 	__u32 id, pad;
-	__u64 last[ZN_WORK_SLOTS];
+	__u64 last[ZN_WORK_COUNT];
 };
-_Static_assert(sizeof(struct zn_engine) == 136, "padding");
+_Static_assert(sizeof(struct zn_engine) == 112, "padding");
 
 /* A direction of a connection of HTTP/2: the frame at hand. */
 #define ZN_H2_HEAD 16 /* a power of two */
@@ -1697,7 +1706,7 @@ struct zn_request {
 	__u16 status;
 	__u16 scanned;     /* bytes of the path, or of the head */
 	__u8 line, head;   /* enum zn_http1_line, zn_http1_head */
-	__u8 flags, field; /* ZN_HTTP1_*; of the head: whose value is being read */
+	__u8 flags, field; /* ZN_HTTP1_*; enum zn_http1_field */
 	__u8 protocol;     /* enum zn_request_protocol, and 1; 0: not known yet */
 	__u8 slashes;
 	__u8 asks_head; /* the request that begins has no answer with a body */
@@ -1709,7 +1718,9 @@ struct zn_request {
 	__u16 held;    /* events of which TCP kept bytes back */
 	__u32 service; /* index and 1 of the service that it has shares of; 0: none */
 	__u32 service_id, begun;
-	__u32 pad2;
+	__u8 name;   /* bytes of the line of the head at hand, up to its colon: 0, it is empty so far */
+	__u8 spared; /* the request that began last is counted, and nothing else */
+	__u8 pad2[2];
 	__u64 unread_ns, first_event_ns;
 	union {
 		__u64 share[ZN_WORK_COUNT]; /* the clock at its begin */
@@ -1750,7 +1761,8 @@ _Static_assert(sizeof(struct zn_request_scratch) == 336 + 2 * ZN_REQUEST_BYTES, 
  */
 enum zn_http1_line { ZN_LINE_NONE, ZN_LINE_METHOD, ZN_LINE_PATH, ZN_LINE_DONE, ZN_LINE_BAD };
 enum zn_http1_head { ZN_HEAD_STATUS, ZN_HEAD_FIELDS, ZN_HEAD_DONE, ZN_HEAD_BAD };
-enum zn_http1_field { ZN_FIELD_NONE, ZN_FIELD_LENGTH, ZN_FIELD_TYPE, ZN_FIELD_CODING };
+/* Of the line of the head at hand, what is read: its name, one of three values, or nothing of it. */
+enum zn_http1_field { ZN_FIELD_NAME, ZN_FIELD_OTHER, ZN_FIELD_LENGTH, ZN_FIELD_TYPE, ZN_FIELD_CODING };
 #define ZN_HTTP1_CHUNKED 1
 #define ZN_HTTP1_LENGTH  2
 #define ZN_HTTP1_SSE     4
@@ -1813,10 +1825,27 @@ enum zn_hpack_name { ZN_HPACK_OTHER, ZN_HPACK_STATUS, ZN_HPACK_GRPC, ZN_HPACK_AN
 #define ZN_8(a, b, c, d, e, f, g, h)                                                                                   \
 	((__u64)(a) << 56 | (__u64)(b) << 48 | (__u64)(c) << 40 | (__u64)(d) << 32 | (__u64)(e) << 24 |                \
 		(__u64)(f) << 16 | (__u64)(g) << 8 | (__u64)(h))
+/* As memory has them where the first byte is the lowest. */
+#define ZN_TEXT_8(a, b, c, d, e, f, g, h) ZN_8(h, g, f, e, d, c, b, a)
+#define ZN_ALL_8(b)                       (0x0101010101010101ULL * (b))
+#define ZN_LESS_8(word)                   (((word)-ZN_ALL_8(1)) & ~(word)&ZN_ALL_8(0x80))
+#define ZN_HAS_BYTE(word, b)              (ZN_LESS_8((word) ^ ZN_ALL_8(b)) != 0)
 #ifdef __bpf__
+/* By way of a variable, or it would be read byte by byte, as the array allows. */
+#define ZN_BYTES_8(at)                                                                                                 \
+	({                                                                                                             \
+		const void *at_ = (at);                                                                                \
+		*(const volatile __u64 *)at_;                                                                          \
+	})
 #define ZN_HTTP1_LOOP __attribute__((noinline)) /* not static: verified once, by itself */
 #define ZN_HTTP1_STEP static inline __attribute__((always_inline))
 #else
+#define ZN_BYTES_8(at)                                                                                                 \
+	({                                                                                                             \
+		__u64 word_;                                                                                           \
+		__builtin_memcpy(&word_, at, sizeof(word_));                                                           \
+		word_;                                                                                                 \
+	})
 #define ZN_HTTP1_LOOP static inline
 #define ZN_HTTP1_STEP static inline
 #endif
@@ -1887,7 +1916,10 @@ ZN_HTTP1_STEP __u64 zn_http1_key(const struct zn_request *c, enum zn_route_key k
 
 /* In parts: the verifier follows each turn of a loop by itself, and a function that is not static once. Returns where
  * it stopped. */
-#define ZN_HTTP1_PART 16
+#define ZN_HTTP1_PART     16
+#define ZN_HTTP1_PARTS    (2 * ZN_REQUEST_BYTES / ZN_HTTP1_PART) /* of a head: so many are behind the end of a line */
+#define ZN_CONTINUE_BYTES 25 /* of "HTTP/1.1 100 Continue" and an empty line, and of no answer that could be */
+#define ZN_STATUS_BYTES   12 /* of "HTTP/1.1 200" */
 ZN_HTTP1_LOOP int zn_http1_line_part(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
 {
 	volatile struct zn_request *v = c;
@@ -1918,22 +1950,31 @@ ZN_HTTP1_STEP void zn_http1_line(struct zn_request *c, const struct zn_request_s
 	}
 }
 
+/* Nothing is read of the rest of this line, which is not empty. */
+ZN_HTTP1_STEP void zn_http1_line_leave(volatile struct zn_request *c)
+{
+	c->field = ZN_FIELD_OTHER;
+	c->name = 2;
+}
+
 ZN_HTTP1_STEP void zn_http1_status_byte(volatile struct zn_request *c, __u8 b)
 {
+	c->scanned = c->scanned + 1;
 	if (c->scanned >= 10 && (b < '0' || b > '9'))
 		c->head = ZN_HEAD_BAD;
 	else if (c->scanned >= 10)
 		c->status = c->status * 10 + (b - '0');
 	if (c->scanned == 5 && (c->scan[1] & 0xffffffffff) != ZN_8(0, 0, 0, 'h', 't', 't', 'p', '/'))
 		c->head = ZN_HEAD_BAD;
-	if (c->scanned == 12 && c->head == ZN_HEAD_STATUS)
-		c->head = ZN_HEAD_FIELDS;
+	if (c->scanned != ZN_STATUS_BYTES || c->head != ZN_HEAD_STATUS)
+		return;
+	c->head = ZN_HEAD_FIELDS;
+	zn_http1_line_leave(c);
 }
 
 /* The answer's own head follows one of "100 Continue" and the like. */
 ZN_HTTP1_STEP void zn_http1_head_end(volatile struct zn_request *c)
 {
-	c->field = ZN_FIELD_NONE;
 	if (c->status >= 200 || c->status == 101) {
 		c->head = ZN_HEAD_DONE;
 		return;
@@ -1941,6 +1982,27 @@ ZN_HTTP1_STEP void zn_http1_head_end(volatile struct zn_request *c)
 	c->head = ZN_HEAD_STATUS;
 	c->scanned = c->status = 0;
 	c->flags = c->flags & ZN_HTTP1_EMPTY;
+}
+
+/* scan[0] and scan[1]: the name, and its colon; what a longer one begins with is not in them. */
+ZN_HTTP1_STEP void zn_http1_name_end(volatile struct zn_request *c)
+{
+	__u64 before = c->scan[0], last = c->scan[1];
+	__u32 len = c->name;
+
+	zn_http1_line_leave(c);
+	if (len == 15 && last == ZN_8('-', 'l', 'e', 'n', 'g', 't', 'h', ':') &&
+		before << 8 == ZN_8('c', 'o', 'n', 't', 'e', 'n', 't', 0)) {
+		c->field = ZN_FIELD_LENGTH;
+		c->length = 0;
+		c->flags = c->flags | ZN_HTTP1_LENGTH;
+	} else if (len == 13 && last == ZN_8('n', 't', '-', 't', 'y', 'p', 'e', ':') &&
+		before << 24 == ZN_8('c', 'o', 'n', 't', 'e', 0, 0, 0)) {
+		c->field = ZN_FIELD_TYPE;
+	} else if (len == 18 && last == ZN_8('n', 'c', 'o', 'd', 'i', 'n', 'g', ':') &&
+		before == ZN_8('a', 'n', 's', 'f', 'e', 'r', '-', 'e')) {
+		c->field = ZN_FIELD_CODING;
+	}
 }
 
 ZN_HTTP1_STEP void zn_http1_value_byte(volatile struct zn_request *c, __u8 b)
@@ -1957,58 +2019,96 @@ ZN_HTTP1_STEP void zn_http1_value_byte(volatile struct zn_request *c, __u8 b)
 		c->flags = c->flags | ZN_HTTP1_CHUNKED;
 }
 
-/* scan[0] and scan[1]: the last 16 bytes, in lower case. */
-ZN_HTTP1_STEP void zn_http1_field_byte(volatile struct zn_request *c, __u8 b)
+/* An empty line ends the head. */
+ZN_HTTP1_STEP void zn_http1_line_end(volatile struct zn_request *c)
 {
-	__u64 before = c->scan[0], last = c->scan[1];
+	__u8 name = c->name, last = c->scan[1];
 
-	if (b == '\n') {
-		c->field = ZN_FIELD_NONE;
-		if ((last & 0xffffffff) == ZN_8(0, 0, 0, 0, '\r', '\n', '\r', '\n') || (last & 0xffff) == 0x0a0a)
-			zn_http1_head_end(c);
-	} else if (last == ZN_8('-', 'l', 'e', 'n', 'g', 't', 'h', ':') &&
-		before == ZN_8('\n', 'c', 'o', 'n', 't', 'e', 'n', 't')) {
-		c->field = ZN_FIELD_LENGTH;
-		c->length = 0;
-		c->flags = c->flags | ZN_HTTP1_LENGTH;
-	} else if (last == ZN_8('n', 't', '-', 't', 'y', 'p', 'e', ':') &&
-		before << 16 == ZN_8('\n', 'c', 'o', 'n', 't', 'e', 0, 0)) {
-		c->field = ZN_FIELD_TYPE;
-	} else if (last == ZN_8('n', 'c', 'o', 'd', 'i', 'n', 'g', ':') &&
-		before == ZN_8('a', 'n', 's', 'f', 'e', 'r', '-', 'e')) {
-		c->field = ZN_FIELD_CODING;
-	} else {
-		zn_http1_value_byte(c, b);
-	}
+	c->name = 0;
+	c->field = ZN_FIELD_NAME;
+	if (name == 0 || (name == 1 && last == '\r'))
+		zn_http1_head_end(c);
 }
 
+ZN_HTTP1_STEP void zn_http1_field_byte(volatile struct zn_request *c, __u8 b)
+{
+	if (c->field != ZN_FIELD_NAME) {
+		zn_http1_value_byte(c, b);
+		return;
+	}
+	if (c->name < 0xff)
+		c->name = c->name + 1;
+	if (b == ':')
+		zn_http1_name_end(c);
+}
+
+/* scan[0] and scan[1]: the last 16 bytes of what is looked at, in lower case. */
 ZN_HTTP1_STEP void zn_http1_head_byte(volatile struct zn_request *c, __u8 b)
 {
 	__u8 lower = b >= 'A' && b <= 'Z' ? b | 0x20 : b;
 
+	if (b == '\n' && c->head == ZN_HEAD_FIELDS) {
+		zn_http1_line_end(c);
+		return;
+	}
+	if (c->head == ZN_HEAD_FIELDS && c->field == ZN_FIELD_OTHER)
+		return;
 	c->scan[0] = c->scan[0] << 8 | c->scan[1] >> 56;
 	c->scan[1] = c->scan[1] << 8 | lower;
-	if (c->scanned < 0xffff)
-		c->scanned = c->scanned + 1;
 	if (c->head == ZN_HEAD_STATUS)
 		zn_http1_status_byte(c, lower);
 	else
 		zn_http1_field_byte(c, lower);
 }
 
-/* Likewise. */
+/* Likewise. It stops behind the end of a line. */
 ZN_HTTP1_LOOP int zn_http1_head_part(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
 {
 	volatile struct zn_request *v = c;
 	__u32 at = from & (ZN_REQUEST_BYTES - 1);
+	__u8 b;
 
 	if (!c || !s)
 		return 0;
 	for (__u32 i = 0; i < ZN_HTTP1_PART; i++) {
 		if (at >= *(volatile const __u32 *)&s->have || v->head >= ZN_HEAD_DONE)
 			break;
-		zn_http1_head_byte(v, s->bytes[at & (2 * ZN_REQUEST_BYTES - 1)]);
+		b = s->bytes[at & (2 * ZN_REQUEST_BYTES - 1)];
+		zn_http1_head_byte(v, b);
 		at++;
+		if (b == '\n')
+			break;
+	}
+	return at;
+}
+
+/* Whether a line may begin with the name of a field that is read, by its first eight bytes in lower case: none is
+ * missed. */
+ZN_HTTP1_STEP int zn_http1_is_read(__u64 word)
+{
+	word |= 0x2020202020202020ULL;
+	return word == ZN_TEXT_8('c', 'o', 'n', 't', 'e', 'n', 't', '-') ||
+		word >> 16 == ZN_TEXT_8('a', 'n', 's', 'f', 'e', 'r', 0, 0);
+}
+
+/* Passes over a line of which nothing is read, eight bytes at a time, up to those that its end is in. */
+ZN_HTTP1_LOOP int zn_http1_pass(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
+{
+	__u32 at = from & (ZN_REQUEST_BYTES - 1);
+	__u64 word;
+
+	if (!c || !s || c->head != ZN_HEAD_FIELDS || at + 8 > s->have)
+		return from;
+	word = ZN_BYTES_8(&s->bytes[at]);
+	if (c->field == ZN_FIELD_NAME && !c->name && !ZN_HAS_BYTE(word, '\n') && !zn_http1_is_read(word))
+		zn_http1_line_leave(c);
+	if (c->field != ZN_FIELD_OTHER)
+		return at;
+	for (__u32 i = 0; i < ZN_REQUEST_BYTES / 8; i++) {
+		if (at + 8 > *(volatile const __u32 *)&s->have || ZN_HAS_BYTE(word, '\n'))
+			break;
+		at += 8;
+		word = ZN_BYTES_8(&s->bytes[at & (ZN_REQUEST_BYTES - 1)]);
 	}
 	return at;
 }
@@ -2020,9 +2120,10 @@ ZN_HTTP1_LOOP int zn_http1_head(struct zn_request *c, const struct zn_request_sc
 
 	if (!c || !s)
 		return 0;
-	for (int i = 0; i < ZN_REQUEST_BYTES / ZN_HTTP1_PART; i++) {
+	for (int i = 0; i < ZN_HTTP1_PARTS; i++) {
 		if (at >= s->have || c->head >= ZN_HEAD_DONE)
 			break;
+		at = zn_http1_pass(c, s, at);
 		at = zn_http1_head_part(c, s, at);
 	}
 	return at;
@@ -2158,7 +2259,7 @@ ZN_HTTP1_STEP void zn_http1_begin(struct zn_request *c, __u64 now)
 	c->events = 0;
 	c->line = ZN_LINE_NONE;
 	c->head = ZN_HEAD_STATUS;
-	c->scanned = c->status = c->field = c->ends = 0;
+	c->scanned = c->status = c->field = c->name = c->ends = 0;
 	c->flags = c->asks_head ? ZN_HTTP1_EMPTY : 0;
 }
 
@@ -4835,18 +4936,20 @@ const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32
 
 #define ZN_BUDGET_LEAST (ZN_DUTY_ONE / 64) /* a part is measured in so much of the time at least */
 
-/* Costs and floors are ns a second: of a part that is measured all the time, and of one that is spared. */
+/* Of a process, or of a server as ZN_SPENT_SERVER(): what its requests cost is apart from what it costs otherwise. Costs
+ * and floors are ns a second: of a part that is measured all the time, and of one that is spared. */
 struct zn_budget_row {
-	uint32_t id;             /* of the process; 0: none */
+	uint32_t id;             /* of the process or the server; 0: none */
 	uint32_t over_s, room_s; /* for how many looks in a row it has cost too much, or could be shown more of */
 	uint64_t cost[ZN_SPARE_COUNT], floor[ZN_SPARE_COUNT];
 	uint64_t before[ZN_SPARE_COUNT], spared_before; /* sums at the last look */
 	uint64_t unseen_before[ZN_SPARE_COUNT];
-	uint64_t calls, calls_before;  /* what system calls cost; how many there were at the last look */
-	uint64_t fixed;                /* what its hooked calls and its system calls cost, which nothing is spared of */
-	uint64_t full;                 /* what all would cost */
-	uint64_t allowed;              /* what it may cost */
-	uint32_t next;                 /* row and 1 of its owner's next process; 0: there is none */
+	uint64_t calls, calls_before; /* what system calls cost; how many there were at the last look */
+	uint64_t fixed;               /* what its hooked calls and its system calls cost, which nothing is spared of */
+	uint64_t full;                /* what all would cost */
+	uint64_t allowed;             /* what it may cost */
+	uint32_t next;                /* row and 1 of its owner's next one; 0: there is none */
+	uint32_t same; /* row and 1 of what is the same process; 0: it is a process, or a server, alone */
 	int32_t carry[ZN_SPARE_COUNT]; /* what it is owed of its parts of the time, of ZN_DUTY_ONE */
 };
 /* Whose processes share a part of the node's budget. */
@@ -4864,16 +4967,18 @@ struct zn_budget {
 	uint64_t logged_ns;
 	uint64_t random; /* the state of the random numbers; never 0 */
 	uint32_t owner_count;
-	struct zn_budget_owner owner[ZN_PROCS_MAX];
-	struct zn_budget_row row[ZN_PROCS_MAX];
+	struct zn_budget_owner owner[ZN_SPENT_ROWS];
+	struct zn_budget_row row[ZN_SPENT_ROWS];
 };
 void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_options *options, uint32_t cpus);
 void zn_budget_tick(struct zn_budget *b, uint64_t now_ns); /* decides, once a second */
 void zn_budget_slot(
 	struct zn_budget *b, uint64_t now_ns); /* twenty times a second: what is measured until the next time */
-/* What all but hooked calls cost a process now, ns a second. */
+/* What all but hooked calls cost a process now, or the requests of a server that is no process with a row, ns a second:
+ * those of one that is are in what the process costs. */
 uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id);
-const char *zn_spare_label(enum zn_spare part); /* of labels.c */
+bool zn_budget_knows(const struct zn_budget *b, uint32_t row, uint32_t id); /* false: what it costs is not known yet */
+const char *zn_spare_label(enum zn_spare part);                /* of labels.c */
 /* What is kept of a process; NULL: nothing of it is or was spared. */
 const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, uint32_t id);
 /* In what part of the time it is measured now, of ZN_DUTY_ONE. */
@@ -5537,7 +5642,7 @@ struct zn_joined {
 };
 #define ZN_SERVING_MARKS 6
 struct zn_serving_mark {
-	uint64_t at_ns, done, open_ns, work[ZN_WORK_SLOTS];
+	uint64_t at_ns, done, open_ns, work[ZN_WORK_COUNT];
 };
 struct zn_serving_view { /* of the service of the same index */
 	bool leaves;
@@ -9086,6 +9191,14 @@ void zn_point_json(struct zn_json *j, const struct zn_point *p);      /* an obje
  * of each op its rate; of a report (rates false) the seconds of each op. Where some of an operation was lost, its bytes
  * are null, and its OP is null in a report and not there in a snapshot. */
 void zn_io_sum_json(struct zn_json *j, const struct zn_state *state, const struct zn_io_sum *f, bool rates);
+
+/* ---- output/sampled_json.c (zn_sampled_): what is spared of a process or a server, as JSON. ---- */
+
+#ifdef ZN_IN_output
+/* `sampled`, of a row of struct zn_spent that something is or was spared of: in what part of the time that is measured
+ * now, and was until now. */
+void zn_sampled_json(struct zn_json *j, const struct zn_agg *agg, uint32_t row, uint32_t id, uint64_t since_ns);
+#endif
 
 /* ---- output/requests_json.c (zn_server_json zn_server_history): servers and their requests, as JSON. ---- */
 

@@ -346,7 +346,7 @@ __noinline int request_finish(struct zn_request *c, __u32 code, __u64 at)
 	if (!c)
 		return 0;
 	s = series_at(__sync_lock_test_and_set(&c->series, 0));
-	ns = zn_minus(at, c->start_ns);
+	ns = c->spared ? 0 : zn_minus(at, c->start_ns);
 	c->state = ZN_REQUEST_IDLE;
 	if (!s || s->id != c->id || code >= ZN_OUTCOME_COUNT)
 		return 0;
@@ -372,22 +372,101 @@ static __always_inline __u64 unread_add(struct zn_server *server, struct sock *s
 	return ns;
 }
 
+/* Requests that begin now of this server are only counted. */
+static __always_inline bool is_spared(const struct zn_server *server)
+{
+	return ZN_RARE(shared.spared & ZN_SPARES(ZN_SPARE_REQUESTS)) && server->spares;
+}
+
 static __always_inline void request_begin(
 	struct zn_request *c, struct zn_server *server, struct sock *sk, __u32 route, __u64 now)
 {
-	__u32 index = series_of(server, route);
+	bool spared = c->protocol == ZN_PROTOCOL_HTTP1 + 1 && is_spared(server);
+	__u32 index = series_of(server, spared ? ZN_ROUTE_NOT_READ : route);
 	struct zn_request_series *s = series_at(index);
 
 	zn_http1_begin(c, now);
+	c->spared = spared;
 	if (!s)
 		return;
 	ZN_ADD(s->in_flight, 1);
 	c->series = index;
 	c->held = 0;
-	c->unread_ns = c->is_unix ? 0 : unread_add(server, sk);
 	ZN_ADD(server->begun, 1);
+	if (c->spared)
+		return;
+	c->unread_ns = c->is_unix ? 0 : unread_add(server, sk);
 	if (!is_nested(c, server))
 		share_begin(c, server->service_at, now);
+}
+
+/* ---- Requests that are only counted: nothing of them is read. ---- */
+
+/* What is received on a connection that rests begins one. */
+static __always_inline bool request_pass(struct zn_request *c, struct zn_server *server, __u32 index)
+{
+	struct zn_request_series *s;
+
+	if (!is_spared(server) || c->protocol != ZN_PROTOCOL_HTTP1 + 1 || c->line != ZN_LINE_NONE)
+		return false;
+	if (c->state == ZN_REQUEST_BODY)
+		request_finish(c, zn_http1_code(c), c->last_ns);
+	c->state = ZN_REQUEST_ASKED;
+	c->spared = 1;
+	c->start_ns = c->last_ns = server->slot_ns;
+	c->server = index;
+	c->id = server->id;
+	c->series = series_of(server, ZN_ROUTE_NOT_READ);
+	s = series_at(c->series);
+	if (s)
+		ZN_ADD(s->in_flight, 1);
+	ZN_ADD(server->begun, 1);
+	return true;
+}
+
+/* What is sent first is taken for its answer. */
+static __always_inline void request_passed(struct zn_request *c, __u32 sent)
+{
+	struct zn_request_series *s;
+
+	if (c->state != ZN_REQUEST_ASKED || sent == ZN_CONTINUE_BYTES)
+		return;
+	c->state = ZN_REQUEST_IDLE;
+	s = series_at(__sync_lock_test_and_set(&c->series, 0));
+	if (!s || s->id != c->id)
+		return;
+	ZN_ADD(s->in_flight, -1);
+	ZN_ADD(s->done[ZN_OUTCOME_UNKNOWN], 1);
+}
+
+/* ---- What that takes. ---- */
+
+/* When a receive or a send begins that is measured; 0: it is not. */
+static __always_inline __u64 charge_begin(struct zn_server *server)
+{
+	if (server->until) {
+		server->until--;
+		return 0;
+	}
+	server->until = ZN_SPENT_REQUESTS - 1;
+	return bpf_ktime_get_ns();
+}
+
+enum charge {
+	CHARGE_READ,   /* all was read */
+	CHARGE_SPARED, /* in a slot in which requests that begin are only counted */
+	CHARGE_PASSED, /* for that; what is then sent is not measured, and takes no longer */
+};
+__noinline int charge_end(__u32 server, __u64 start, enum charge as)
+{
+	struct zn_spent *spent = &shared.spent[ZN_SPENT_SERVER(server & (ZN_SERVERS_MAX - 1))];
+	__u64 ns = zn_minus(bpf_ktime_get_ns(), start) * ZN_SPENT_REQUESTS;
+
+	if (as == CHARGE_READ)
+		ZN_ADD(spent->request_ns, ns);
+	else
+		ZN_ADD(spent->spared_ns, as == CHARGE_PASSED ? 2 * ns : ns);
+	return 0;
 }
 
 __noinline int event_count(struct zn_request *c, struct zn_server *server, __u64 sk, __u64 now)
@@ -512,15 +591,46 @@ static __always_inline struct zn_request *received_bytes(
 	return c;
 }
 
+static __always_inline enum charge receive_read(
+	struct zn_request *c, struct zn_server *server, __u32 index, __u64 key, __u32 received)
+{
+	bool is_known = c && c->protocol == ZN_PROTOCOL_HTTP2 + 1;
+	struct zn_request_scratch *s;
+	struct vector v;
+
+	if (c && request_pass(c, server, index))
+		return CHARGE_PASSED;
+	v = vector_of_call();
+	if (!v.count && is_known && !c->broken)
+		connection_break(c);
+	if (!v.count)
+		return CHARGE_READ;
+	s = scratch_take();
+	if (!s) {
+		if (is_known && !c->broken)
+			connection_leave(c);
+		return CHARGE_READ;
+	}
+	if (!is_known) {
+		bytes_gather(s, &v, received, ZN_LINE_MAX);
+		c = s->have ? received_bytes(s, c, server, index, (struct sock *)key) : NULL;
+	} else if (c->broken && !is_mended(c, s, &v, received)) {
+		c = NULL;
+	}
+	if (c)
+		frames_walk(c, s, &v, received, 0, key);
+	scratch_give(s);
+	return is_spared(server) ? CHARGE_SPARED : CHARGE_READ;
+}
+
 static __always_inline int on_received(__u64 key, int result, __u32 flags)
 {
 	struct sock *sk = (struct sock *)key;
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *at = bpf_map_lookup_elem(&served, &tgid), index;
-	struct zn_request_scratch *s;
 	struct zn_server *server;
 	struct zn_request *c;
-	struct vector v;
-	bool is_known;
+	enum charge as;
+	__u64 start;
 
 	if (!at || flags & MSG_PEEK)
 		return 0;
@@ -540,27 +650,10 @@ static __always_inline int on_received(__u64 key, int result, __u32 flags)
 	}
 	if (c && c->protocol > ZN_PROTOCOL_HTTP2 + 1)
 		return 0;
-	v = vector_of_call();
-	is_known = c && c->protocol == ZN_PROTOCOL_HTTP2 + 1;
-	if (!v.count && is_known && !c->broken)
-		connection_break(c);
-	if (!v.count)
-		return 0;
-	s = scratch_take();
-	if (!s) {
-		if (is_known && !c->broken)
-			connection_leave(c);
-		return 0;
-	}
-	if (!is_known) {
-		bytes_gather(s, &v, result, ZN_LINE_MAX);
-		c = s->have ? received_bytes(s, c, server, index, sk) : NULL;
-	} else if (c->broken && !is_mended(c, s, &v, result)) {
-		c = NULL;
-	}
-	if (c)
-		frames_walk(c, s, &v, result, 0, key);
-	scratch_give(s);
+	start = charge_begin(server);
+	as = receive_read(c, server, index, key, result);
+	if (start)
+		charge_end(index, start, as);
 	return 0;
 }
 
@@ -587,6 +680,8 @@ static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32
 {
 	struct vector v = vector_of_call();
 	struct zn_request_scratch *s = v.count ? scratch_take() : NULL;
+	struct zn_server *server = server_of(c);
+	__u64 start;
 
 	if (!v.count)
 		connection_break(c);
@@ -594,9 +689,25 @@ static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32
 		connection_leave(c);
 	if (!s)
 		return 0;
+	start = server ? charge_begin(server) : 0;
 	frames_walk(c, s, &v, sent, 1, key);
+	if (server && start)
+		charge_end(c->server, start, is_spared(server) ? CHARGE_SPARED : CHARGE_READ);
 	scratch_give(s);
 	return 0;
+}
+
+static __always_inline void send_read(
+	struct zn_request *c, struct zn_request_scratch *s, struct zn_server *server, __u32 sent, struct sock *sk)
+{
+	struct vector v = vector_of_call();
+
+	s->have = s->last_len = 0;
+	if (v.count) {
+		bytes_gather(s, &v, sent, ZN_REQUEST_BYTES - 1);
+		last_read(s, &v, sent);
+	}
+	sent_bytes(s, c, server, sent, sk);
 }
 
 /* sk: the socket, on the caller's stack, which has no room for it twice. */
@@ -605,7 +716,7 @@ static __always_inline int on_sent(const __u64 *sk, int result)
 	struct zn_request *c = bpf_map_lookup_elem(&requests, sk);
 	struct zn_request_scratch *s;
 	struct zn_server *server;
-	struct vector v;
+	__u64 start;
 
 	if (c && c->is_unix && (result == -EPIPE || result == -ECONNRESET))
 		request_close(c, *sk, bpf_ktime_get_ns());
@@ -613,17 +724,18 @@ static __always_inline int on_sent(const __u64 *sk, int result)
 		return 0;
 	if (c->protocol == ZN_PROTOCOL_HTTP2 + 1)
 		return on_frames_sent(c, *sk, result);
+	if (c->spared) {
+		request_passed(c, result);
+		return 0;
+	}
 	server = server_of(c);
 	s = server ? scratch_take() : NULL;
 	if (!s || !server)
 		return 0;
-	v = vector_of_call();
-	s->have = s->last_len = 0;
-	if (v.count) {
-		bytes_gather(s, &v, result, ZN_REQUEST_BYTES - 1);
-		last_read(s, &v, result);
-	}
-	sent_bytes(s, c, server, result, (struct sock *)*sk);
+	start = charge_begin(server);
+	send_read(c, s, server, result, (struct sock *)*sk);
+	if (start)
+		charge_end(c->server, start, CHARGE_READ);
 	scratch_give(s);
 	return 0;
 }
@@ -661,8 +773,8 @@ RECEIVES(inet_recvmsg)
 RECEIVES(inet6_recvmsg)
 RECEIVES(unix_stream_recvmsg)
 
-/* Its socket is read as bytes, so that it is a number: functions that are verified on their own take no pointer for
- * one. */
+/* Its socket is read as bytes, so that it is a number: functions that are verified on their own take no pointer
+ * for one. */
 SEC("fexit/tcp_sendmsg")
 int tcp_sendmsg_request(__u64 *ctx)
 {

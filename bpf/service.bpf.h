@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the engines of a service do, divided among the requests in flight: see struct zn_serving. A part of
- * requests.bpf.c. A begin or an end of a request reads what each engine has done; nothing is done for an event, but
- * that a long answer brings the clock up to date a few times a second.
+ * requests.bpf.c. A begin or an end of a request reads what each engine has done, some 10,000 times a second at most;
+ * nothing is done for an event, but that a long answer brings the clock up to date a few times a second.
  */
 #ifndef ZN_SERVICE_BPF_H
 #define ZN_SERVICE_BPF_H
 
 #define LOCK_TRIES 32
 #define REFRESH_NS 250000000
+/* In each window as many begins and ends of requests as this bring the clock up to date, and then one in so long. */
+#define WINDOW_NS    10000000
+#define WINDOW_STEPS 64
+#define STEP_NS      200000
 
 static __always_inline struct zn_serving *service_at(__u32 index)
 {
@@ -162,18 +166,33 @@ static __always_inline bool is_nested(const struct zn_request *c, const struct z
 	return c->nested || (above && above->begun && above->service_at == server->service_at);
 }
 
+/* Brings the clock up to date as a request begins or ends, with the lock held: so often at most where there are very
+ * many. What was done since the last time is then divided among those in flight at the next one, all of it, so the sums
+ * stay what they are; no request is said to be exact whose begin or end was left out. */
+static __always_inline bool clock_step(struct zn_serving *s, __u64 now)
+{
+	if (zn_minus(now, s->window_ns) >= WINDOW_NS) {
+		s->window_ns = now;
+		s->steps = 0;
+	}
+	if (s->steps >= WINDOW_STEPS && zn_minus(now, s->at_ns) < STEP_NS)
+		return false;
+	s->steps++;
+	clock_advance(s, now);
+	return true;
+}
+
 /* Not static: verified once. */
 __noinline int share_begin(struct zn_request *c, __u32 index, __u64 now)
 {
 	struct zn_serving *s = service_at(index);
-	bool locked;
+	bool locked, steps;
 
 	if (!c || !s || !s->id)
 		return 0;
 	locked = service_lock(s);
-	if (locked)
-		clock_advance(s, now);
-	c->alone = __sync_fetch_and_add(&s->in_flight, 1) == 0;
+	steps = locked && clock_step(s, now);
+	c->alone = __sync_fetch_and_add(&s->in_flight, 1) == 0 && steps;
 	c->begun = __sync_fetch_and_add(&s->begun, 1) + 1;
 	for (__u32 k = 0; k < ZN_WORK_COUNT; k++)
 		c->share[k] = s->clock[k];
@@ -236,30 +255,28 @@ static __always_inline void slow_keep(
 	to->exact = exact;
 }
 
-/* A request ends that was counted: once. Not static: verified once. */
-__noinline int share_end(struct zn_request *c, __u32 route_code, __u64 at)
+/* A request ends that was counted: once. */
+static __always_inline void share_end(struct zn_request *c, __u32 route_code, __u64 at)
 {
-	struct zn_serving *s = c ? service_at(c->service) : NULL;
-	bool locked, exact;
+	struct zn_serving *s = service_at(c->service);
+	bool locked, steps, exact;
 
-	if (!c || !s || s->id != c->service_id)
-		return 0;
+	if (!s || s->id != c->service_id)
+		return;
 	c->service = 0;
 	locked = service_lock(s);
-	if (locked)
-		clock_advance(s, at);
-	exact = locked && c->alone && s->begun == c->begun;
+	steps = locked && clock_step(s, at);
+	exact = steps && c->alone && s->begun == c->begun;
 	ZN_ADD(s->in_flight, -1);
 	ZN_ADD(s->done, 1);
 	ZN_ADD(s->open_ns, zn_minus(at, c->start_ns));
 	if (!locked)
-		return 0;
+		return;
 	if (exact)
 		s->exact++;
 	shares_give(s, c);
 	slow_keep(s, c, route_code, exact, at);
 	service_unlock(s);
-	return 0;
 }
 
 /* An event of a long answer. */

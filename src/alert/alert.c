@@ -175,7 +175,7 @@ const char zn_alerts_defaults[] =
 	"  summary   {{signal}} of the server {{pid}} is {{value}} standard deviations above what was usual for it\n"
 	"\n"
 	"alert requests_failing\n"
-	"  expr      sum by (pid) (rate(zernel_requests_total{code=\"5xx\"}[60s])) / sum by (pid) (rate(zernel_requests_total[60s])) > 5%\n"
+	"  expr      sum by (pid) (rate(zernel_requests_total{code=\"5xx\"}[60s])) / sum by (pid) (rate(zernel_requests_total{route!=\"not_read\"}[60s])) > 5%\n"
 	"            and sum by (pid) (increase(zernel_requests_total{code=\"5xx\"}[60s])) > 2\n"
 	"  clear     at 2%\n"
 	"  for       30s\n"

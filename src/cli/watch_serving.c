@@ -14,6 +14,17 @@ static const struct {
 	const char *title, *of;
 } signals[] = {{"first event", "first_event"}, {"between events", "event_gap"}, {"whole request", "duration"}};
 
+/* What of its requests is read, as its budget has no room for more. */
+static void put_sampled(struct zn_watch *w, struct zn_str server)
+{
+	if (!zn_path_known(server, "sampled.requests.now"))
+		return;
+	zn_term_style(&w->term, ZN_STYLE_WARN);
+	zn_term_putf(&w->term, ", measured in %.3g %% of the time",
+		100 * zn_value_number(server, "sampled.requests.now"));
+	zn_term_style(&w->term, ZN_STYLE_PLAIN);
+}
+
 static void put_title(struct zn_watch *w, struct zn_str server)
 {
 	char comm[CELL], pid[CELL], service[CELL], rate[CELL], flight[CELL];
@@ -32,6 +43,7 @@ static void put_title(struct zn_watch *w, struct zn_str server)
 	if (zn_value_number(server, "step.errors") > 0)
 		zn_term_putf(&w->term, ", %s/s answered by 5xx",
 			zn_units_count(rate, zn_value_number(server, "step.errors")));
+	put_sampled(w, server);
 	zn_term_end(&w->term);
 }
 

@@ -12,7 +12,8 @@
  * of these what their returns cost; nothing is of system calls, where the kernel's way to the program is nearly all of
  * the cost. They are paid first; the parts have what is left, and half of the budget in any case, for else they would
  * be lost and nothing won.
- * Sums of switches are of the process and its data loader's workers.
+ * Sums of switches are of the process and its data loader's workers. What the requests of a server cost has a budget of
+ * its own, beside that of the same process for all else.
  */
 #include "zernel.h"
 #include <stdio.h>
@@ -82,6 +83,43 @@ void zn_budget_init(struct zn_budget *b, struct zn_agg *agg, const struct zn_opt
 	b->random = zn_now_ns() | 1;
 }
 
+/* Who pays: a process, or a server. */
+struct payer {
+	uint32_t row, id, owner, tgid;
+	const struct zn_proc *proc; /* NULL: it is a server */
+	uint32_t *spares;           /* what has the bits of ZN_SPARES() */
+};
+
+static bool server_read(const struct zn_arena *a, uint32_t i, struct payer *to)
+{
+	struct zn_server *s = a->servers ? &a->servers[i] : NULL;
+
+	if (!s || !s->id || s->gone_ns)
+		return false;
+	*to = (struct payer){
+		.row = ZN_SPENT_SERVER(i), .id = s->id, .owner = s->owner, .tgid = s->tgid, .spares = &s->spares};
+	return true;
+}
+
+/* i: below the number of rows in use and that of servers. */
+static bool payer_read(const struct zn_budget *b, uint32_t i, struct payer *to)
+{
+	const struct zn_agg *agg = b->agg;
+	struct zn_proc *p = i < agg->row_count ? zn_arena_proc(agg->arena, agg->row[i]) : NULL;
+
+	if (i >= agg->row_count)
+		return server_read(agg->arena, i - agg->row_count, to);
+	if (!p)
+		return false;
+	*to = (struct payer){
+		.row = agg->row[i], .id = p->id, .owner = p->owner, .tgid = p->tgid, .proc = p, .spares = &p->calls};
+	return true;
+}
+
+#define EACH_PAYER(b, y)                                                                                               \
+	for (uint32_t payer_ = 0; payer_ < (b)->agg->row_count + ZN_SERVERS_MAX; payer_++)                             \
+		if (payer_read(b, payer_, &(y)))
+
 static struct zn_spent *spent_of(const struct zn_budget *b, uint32_t row)
 {
 	return &b->agg->arena->shared->spent[row];
@@ -124,33 +162,49 @@ static void sums_read(
 {
 	to[ZN_SPARE_STACKS] = s->walk_ns;
 	to[ZN_SPARE_SWITCHES] = s->switch_ns;
-	to[ZN_SPARE_FILES] = files_of(p) * b->file_ns;
-	to[ZN_SPARE_LAUNCHES] = launches_of(b, p);
+	to[ZN_SPARE_FILES] = p ? files_of(p) * b->file_ns : 0;
+	to[ZN_SPARE_REQUESTS] = s->request_ns;
+	to[ZN_SPARE_LAUNCHES] = p ? launches_of(b, p) : 0;
 }
 
-static void row_begin(struct zn_budget *b, uint32_t row, struct zn_proc *p)
+static uint64_t calls_of(const struct zn_proc *p)
 {
-	struct zn_spent *s = spent_of(b, row);
+	return p ? p->count[ZN_C_SYSCALLS] : 0;
+}
 
-	b->row[row] = (struct zn_budget_row){.id = p->id, .spared_before = s->spared_ns};
+static void row_begin(struct zn_budget *b, const struct payer *y)
+{
+	struct zn_budget_row *r = &b->row[y->row];
+	struct zn_spent *s = spent_of(b, y->row);
+
+	*r = (struct zn_budget_row){.id = y->id, .spared_before = s->spared_ns, .calls_before = calls_of(y->proc)};
 	memset(s->unseen_ns, 0, sizeof(s->unseen_ns));
 	memset(s->duty, 0, sizeof(s->duty));
-	s->id = p->id;
-	b->row[row].calls_before = p->count[ZN_C_SYSCALLS];
-	sums_read(b, s, p, b->row[row].before);
+	s->id = y->id;
+	sums_read(b, s, y->proc, r->before);
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++)
-		__atomic_fetch_and(&p->calls, ~ZN_SPARES(i), __ATOMIC_RELAXED);
+		__atomic_fetch_and(y->spares, ~ZN_SPARES(i), __ATOMIC_RELAXED);
+}
+
+/* Of a part whose cost is also measured where it is spared. */
+static void floor_read(struct zn_budget_row *r, enum zn_spare part, const struct zn_spent *s, uint64_t unseen_ns)
+{
+	bool is_measured = part == ZN_SPARE_SWITCHES || part == ZN_SPARE_REQUESTS;
+
+	if (is_measured && unseen_ns >= SEEN_LEAST)
+		r->floor[part] = per_second(s->spared_ns - r->spared_before, unseen_ns);
 }
 
 /* Of a part that was seen in none of the slots of this look, what is known of it stays. */
-static void costs_read(struct zn_budget *b, uint32_t row, const struct zn_proc *p, uint64_t elapsed_ns)
+static void costs_read(struct zn_budget *b, const struct payer *y, uint64_t elapsed_ns)
 {
-	struct zn_budget_row *r = &b->row[row];
-	struct zn_spent *s = spent_of(b, row);
-	uint64_t now[ZN_SPARE_COUNT], unseen_ns, seen_ns, more = 0, hooked = hooked_of(b, row), returns;
+	struct zn_budget_row *r = &b->row[y->row];
+	struct zn_spent *s = spent_of(b, y->row);
+	uint64_t now[ZN_SPARE_COUNT], unseen_ns, seen_ns, more = 0, hooked = y->proc ? hooked_of(b, y->row) : 0,
+							  returns;
 
-	sums_read(b, s, p, now);
-	r->calls = zn_counter_advance(&r->calls_before, p->count[ZN_C_SYSCALLS]) * b->call_ns * ZN_NS_PER_MS /
+	sums_read(b, s, y->proc, now);
+	r->calls = zn_counter_advance(&r->calls_before, calls_of(y->proc)) * b->call_ns * ZN_NS_PER_MS /
 		(elapsed_ns / 1000 + 1);
 	r->full = 0;
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
@@ -159,8 +213,7 @@ static void costs_read(struct zn_budget *b, uint32_t row, const struct zn_proc *
 		seen_ns = elapsed_ns > unseen_ns ? elapsed_ns - unseen_ns : 0;
 		if (seen_ns >= SEEN_LEAST)
 			r->cost[i] = per_second(more, seen_ns);
-		if (i == ZN_SPARE_SWITCHES && unseen_ns >= SEEN_LEAST)
-			r->floor[i] = per_second(s->spared_ns - r->spared_before, unseen_ns);
+		floor_read(r, i, s, unseen_ns);
 		r->full += r->cost[i];
 	}
 	returns = per_second(more, elapsed_ns); /* of launches, the last part */
@@ -196,9 +249,37 @@ uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id)
 {
 	const struct zn_spent *s = spent_of(b, row);
 
+	uint32_t same = b->row[row].same;
+
 	if (b->row[row].id != id || s->id != id)
 		return 0;
-	return parts_cost(&b->row[row], s) + b->row[row].calls;
+	return parts_cost(&b->row[row], s) + b->row[row].calls +
+		(same && row < ZN_PROCS_MAX ? parts_cost(&b->row[same - 1], spent_of(b, same - 1)) : 0);
+}
+
+bool zn_budget_knows(const struct zn_budget *b, uint32_t row, uint32_t id)
+{
+	return b->row[row].id == id;
+}
+
+/* A server may be a process with a row as well. */
+static void same_find(struct zn_budget *b)
+{
+	const struct zn_agg *agg = b->agg;
+	struct payer y;
+
+	EACH_PAYER(b, y)
+	{
+		b->row[y.row].same = 0;
+		for (uint32_t i = 0; !y.proc && i < agg->row_count; i++) {
+			const struct zn_proc *p = zn_arena_proc(agg->arena, agg->row[i]);
+
+			if (!p || p->tgid != y.tgid)
+				continue;
+			b->row[y.row].same = agg->row[i] + 1;
+			b->row[agg->row[i]].same = y.row + 1;
+		}
+	}
 }
 
 /* ---- What a process may cost. ---- */
@@ -243,24 +324,23 @@ static struct zn_budget_owner *owner_of(struct zn_budget *b, uint32_t id)
 /* What the processes of each owner want, of which each has a limit. */
 static void wants_read(struct zn_budget *b, uint64_t each)
 {
-	b->owner_count = 0;
-	for (uint32_t i = 0; i < b->agg->row_count; i++) {
-		uint32_t row = b->agg->row[i];
-		const struct zn_proc *p = zn_arena_proc(b->agg->arena, row);
-		struct zn_budget_owner *o = p ? owner_of(b, p->owner) : NULL;
+	struct payer y;
 
-		if (!o)
-			continue;
-		o->want += least_of(b->row[row].full, each);
-		b->row[row].next = o->rows;
-		o->rows = row + 1;
+	b->owner_count = 0;
+	EACH_PAYER(b, y)
+	{
+		struct zn_budget_owner *o = owner_of(b, y.owner);
+
+		o->want += least_of(b->row[y.row].full, each);
+		b->row[y.row].next = o->rows;
+		o->rows = y.row + 1;
 	}
 }
 
-/* An owner's part is shared by his processes. */
+/* An owner's part is shared by his processes and servers. */
 static void owner_share(struct zn_budget *b, const struct zn_budget_owner *o, uint64_t each, uint64_t part)
 {
-	uint64_t want[ZN_PROCS_MAX], level;
+	uint64_t want[ZN_SPENT_ROWS], level;
 	uint32_t count = 0;
 
 	for (uint32_t at = o->rows; at; at = b->row[at - 1].next)
@@ -273,7 +353,7 @@ static void owner_share(struct zn_budget *b, const struct zn_budget_owner *o, ui
 /* All together have the node's budget. It is shared by owner first, so that nobody has more by having more processes. */
 static void allowances_find(struct zn_budget *b)
 {
-	uint64_t each = b->ppm * (ZN_NS_PER_S / PPM), want[ZN_PROCS_MAX], level;
+	uint64_t each = b->ppm * (ZN_NS_PER_S / PPM), want[ZN_SPENT_ROWS], level;
 
 	wants_read(b, each);
 	for (uint32_t i = 0; i < b->owner_count; i++)
@@ -334,7 +414,7 @@ static void duties_set(struct zn_spent *s, const uint32_t target[ZN_SPARE_COUNT]
 		s->duty[i] = (uint16_t)target[i];
 }
 
-static void log_spared(struct zn_budget *b, const struct zn_proc *p, const struct zn_budget_row *r, uint64_t now_ns)
+static void log_spared(struct zn_budget *b, uint32_t tgid, const struct zn_budget_row *r, uint64_t now_ns)
 {
 	const struct zn_spent *s = spent_of(b, (uint32_t)(r - b->row));
 	char text[128];
@@ -350,14 +430,14 @@ static void log_spared(struct zn_budget *b, const struct zn_proc *p, const struc
 	zn_log(ZN_INFO,
 		"process %u: all of it would cost %llu.%02llu %% of a core, more than --overhead-budget: measured in a "
 		"part of the time:%s",
-		p->tgid, (unsigned long long)(r->full / 10000000), (unsigned long long)(r->full / 100000 % 100), text);
+		tgid, (unsigned long long)(r->full / 10000000), (unsigned long long)(r->full / 100000 % 100), text);
 }
 
-static void row_decide(struct zn_budget *b, uint32_t row, const struct zn_proc *p, uint64_t now_ns)
+static void row_decide(struct zn_budget *b, const struct payer *y, uint64_t now_ns)
 {
-	struct zn_budget_row *r = &b->row[row];
+	struct zn_budget_row *r = &b->row[y->row];
 	uint64_t allowed = r->allowed;
-	struct zn_spent *s = spent_of(b, row);
+	struct zn_spent *s = spent_of(b, y->row);
 	bool was_whole = is_whole(s);
 	uint32_t target[ZN_SPARE_COUNT];
 
@@ -372,30 +452,29 @@ static void row_decide(struct zn_budget *b, uint32_t row, const struct zn_proc *
 	duties_set(s, target);
 	r->over_s = r->room_s = 0;
 	if (was_whole && !is_whole(s))
-		log_spared(b, p, r, now_ns);
+		log_spared(b, y->tgid, r, now_ns);
 }
 
 void zn_budget_tick(struct zn_budget *b, uint64_t now_ns)
 {
 	uint64_t elapsed_ns = now_ns - b->look_ns;
+	struct payer y;
 
 	if (!b->ppm || (b->look_ns && elapsed_ns < ZN_NS_PER_S * 9 / 10))
 		return;
-	for (uint32_t i = 0; i < b->agg->row_count; i++) {
-		uint32_t row = b->agg->row[i];
-		struct zn_proc *p = zn_arena_proc(b->agg->arena, row);
-
-		if (p && (b->row[row].id != p->id || spent_of(b, row)->id != p->id))
-			row_begin(b, row, p);
-		else if (p)
-			costs_read(b, row, p, elapsed_ns);
+	EACH_PAYER(b, y)
+	{
+		if (b->row[y.row].id != y.id || spent_of(b, y.row)->id != y.id)
+			row_begin(b, &y);
+		else
+			costs_read(b, &y, elapsed_ns);
 	}
+	same_find(b);
 	allowances_find(b);
-	for (uint32_t i = 0; b->look_ns && i < b->agg->row_count; i++) {
-		const struct zn_proc *p = zn_arena_proc(b->agg->arena, b->agg->row[i]);
-
-		if (p && b->row[b->agg->row[i]].id == p->id)
-			row_decide(b, b->agg->row[i], p, now_ns);
+	EACH_PAYER(b, y)
+	{
+		if (b->look_ns && b->row[y.row].id == y.id)
+			row_decide(b, &y, now_ns);
 	}
 	b->look_ns = now_ns;
 }
@@ -451,10 +530,10 @@ static uint32_t slot_spared(struct zn_budget *b, struct zn_budget_row *r, const 
 	return spared;
 }
 
-static uint32_t row_slot(
-	struct zn_budget *b, struct zn_budget_row *r, struct zn_spent *s, struct zn_proc *p, uint64_t elapsed_ns)
+static uint32_t row_slot(struct zn_budget *b, const struct payer *y, uint64_t elapsed_ns)
 {
-	uint32_t was = p->calls, spared = slot_spared(b, r, s), all = 0;
+	struct zn_spent *s = spent_of(b, y->row);
+	uint32_t was = *y->spares, spared = slot_spared(b, &b->row[y->row], s), all = 0;
 
 	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
 		all |= ZN_SPARES(i);
@@ -462,9 +541,9 @@ static uint32_t row_slot(
 			s->unseen_ns[i] += elapsed_ns;
 	}
 	if (spared & ~was)
-		__atomic_fetch_or(&p->calls, spared, __ATOMIC_RELAXED);
+		__atomic_fetch_or(y->spares, spared, __ATOMIC_RELAXED);
 	if (was & all & ~spared)
-		__atomic_fetch_and(&p->calls, ~(all & ~spared), __ATOMIC_RELAXED);
+		__atomic_fetch_and(y->spares, ~(all & ~spared), __ATOMIC_RELAXED);
 	return spared;
 }
 
@@ -472,16 +551,16 @@ void zn_budget_slot(struct zn_budget *b, uint64_t now_ns)
 {
 	uint64_t elapsed_ns = b->slot_ns ? now_ns - b->slot_ns : 0;
 	uint32_t spared = 0;
+	struct payer y;
 
 	if (!b->ppm)
 		return;
-	for (uint32_t i = 0; i < b->agg->row_count; i++) {
-		uint32_t row = b->agg->row[i];
-		struct zn_proc *p = zn_arena_proc(b->agg->arena, row);
-		struct zn_spent *s = spent_of(b, row);
-
-		if (p && b->row[row].id == p->id && s->id == p->id)
-			spared |= row_slot(b, &b->row[row], s, p, elapsed_ns);
+	EACH_PAYER(b, y)
+	{
+		if (!y.proc)
+			b->agg->arena->servers[y.row - ZN_PROCS_MAX].slot_ns = now_ns;
+		if (b->row[y.row].id == y.id && spent_of(b, y.row)->id == y.id)
+			spared |= row_slot(b, &y, elapsed_ns);
 	}
 	__atomic_store_n(&b->agg->arena->shared->spared, spared, __ATOMIC_RELAXED);
 	b->slot_ns = now_ns;

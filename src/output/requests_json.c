@@ -417,6 +417,7 @@ bool zn_server_json(struct zn_json *j, const struct zn_state *state, const char 
 	zn_json_key_u64(j, "first", s->held[0]);
 	zn_json_key_u64(j, "later", s->held[1]);
 	zn_json_close(j, '}');
+	zn_sampled_json(j, state->agg, ZN_SPENT_SERVER(i), s->id, s->since_ns);
 	put_durations(j, a, "unread", s->hist[ZN_SERVER_UNREAD]);
 	put_durations(j, a, "rtt", s->hist[ZN_SERVER_RTT]);
 	put_step(j, state->latency, i, s->id);

@@ -303,26 +303,6 @@ static void proc_startup(struct zn_json *j, const struct zn_state *state, uint32
 	zn_json_close(j, '}');
 }
 
-/* Only of a process that something is or was spared of: in what part of the time that is measured now, and was until now. */
-static void proc_sampled(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
-{
-	const struct zn_spent *s = zn_spare_spent(state->agg->arena, row, p->id);
-	uint64_t now_ns = state->agg->tick_ns;
-
-	if (!s)
-		return;
-	zn_json_key_open(j, "sampled", '{');
-	for (enum zn_spare i = 0; i < ZN_SPARE_COUNT; i++) {
-		if (!zn_spare_told(s, i))
-			continue;
-		zn_json_key_open(j, zn_spare_label(i), '{');
-		zn_json_key_scaled(j, "now", zn_spare_now(s, i), 3);
-		zn_json_key_scaled(j, "seen", zn_spare_seen(s, i, now_ns > p->first_ns ? now_ns - p->first_ns : 0), 3);
-		zn_json_close(j, '}');
-	}
-	zn_json_close(j, '}');
-}
-
 static void put_process(struct zn_json *j, const struct zn_state *state, uint32_t row, const struct zn_proc *p)
 {
 	struct zn_agg *a = state->agg;
@@ -344,7 +324,7 @@ static void put_process(struct zn_json *j, const struct zn_state *state, uint32_
 	proc_io(j, state, p);
 	zn_baselines_json(j, state, row, p->id);
 	proc_startup(j, state, row, p);
-	proc_sampled(j, state, row, p);
+	zn_sampled_json(j, a, row, p->id, p->first_ns);
 	zn_failed_json(j, state, row, p);
 	zn_stalls_blocked_json(j, state, row, p);
 	zn_json_close(j, '}');

@@ -29,9 +29,9 @@
 #define SCAN_MS        2000 /* the same where there are no mapping events, each of which asks for the next */
 #define SLICE_MS       5    /* of one kind of work in one round */
 #define CHECK_SLICE_MS 1    /* of looks at which processes still live */
-#define WORK_PERCENT   5    /* of a core, for what users set off by mapping libraries and making calls */
+#define WORK_PERCENT   4    /* of a core, for what users set off by mapping libraries and making calls */
 #define WORK_BURST_MS  2000
-#define IDLE_PERCENT   2    /* of a core, for what has time; WORK_PERCENT where there are no mapping events */
+#define IDLE_PERCENT   1    /* of a core, for what has time; WORK_PERCENT where there are no mapping events */
 #define READERS_MAX    8    /* processes whose maps are read at one time, each of another owner */
 #define MAPS_MAX       4096 /* reads of the maps of one process, of some 4 KiB each, because its ledger is asked for */
 #define SHORT_LIFE_NS  ZN_NS_PER_S

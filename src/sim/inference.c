@@ -113,7 +113,7 @@ static void run_front(struct zn_sim *s)
 }
 
 /* A millisecond of it, to `grown`. */
-static void run_engine(struct zn_sim *s, uint32_t server, uint64_t grown[ZN_WORK_SLOTS])
+static void run_engine(struct zn_sim *s, uint32_t server, uint64_t grown[ZN_WORK_COUNT])
 {
 	struct zn_proc *p = s->engine[server];
 	bool serves = s->memory.arena.services[server].in_flight > 0;
@@ -139,7 +139,7 @@ static void run_engine(struct zn_sim *s, uint32_t server, uint64_t grown[ZN_WORK
 static void advance_clock(struct zn_sim *s, uint32_t server)
 {
 	struct zn_serving *v = service_of(s, server);
-	uint64_t grown[ZN_WORK_SLOTS] = {0};
+	uint64_t grown[ZN_WORK_COUNT] = {0};
 
 	if (!v)
 		return;

@@ -4,7 +4,8 @@ neighbours keep all of theirs. The budget is so small that these storms are beyo
 import os
 import signal
 
-from harness import Absent, Daemon, check, equal, main, test, wait_until
+from harness import CUDA, Absent, Daemon, check, equal, main, test, wait_until
+from inference import CHAT, Client, Seen, Server, at_rest, watched
 from signals import tracked
 
 SOME = 101
@@ -164,6 +165,79 @@ def a_storm_of_launches_is_counted_to_the_call_while_its_timing_is_spared():
     storm.do(f"launch(cuda, {SOME})")
     equal(timed(daemon, storm) - before, SOME, "launches that were timed after the storm")
     equal(daemon.metrics().lost(), {}, "losses")
+
+
+EVENTS = 7
+
+
+class Asked:
+    """A server, and how often it was asked."""
+
+    def __init__(self, daemon):
+        self.daemon, self.server = daemon, Server("uvicorn", CUDA)
+        self.pid = watched(daemon, self.server)
+        self.made = 0
+
+    def ask(self, count):
+        """Over connections that are kept alive, and then a stream over one of them."""
+        clients = [Client(self.server) for _ in range(3)]
+        for i in range(count - 1):
+            clients[i % 3].ask("GET", "/status/404").read()
+        clients[0].chat(EVENTS)
+        for client in clients:
+            client.close()
+        self.made += count
+
+    def ratio(self):
+        return self.daemon.metrics().one("zernel_sampled_ratio", pid=self.pid, family="requests")
+
+    def json(self):
+        return next(s for s in self.daemon.json()["servers"] if str(s["pid"]) == self.pid)
+
+    def counted(self):
+        """Requests by whether they were read, when none is in flight."""
+        seen, sums = at_rest(self.daemon, self.pid), {True: 0, False: 0}
+        for labels, value in seen.m.all("zernel_requests_total", pid=self.pid).items():
+            sums[dict(labels)["route"] != "not_read"] += int(value)
+        return sums[True], sums[False]
+
+
+@test
+def requests_beyond_the_budget_are_counted_and_not_read():
+    daemon = Daemon("--overhead-budget", "0.02%")
+    storm, quiet = Asked(daemon), Asked(daemon)
+
+    def spared():
+        storm.ask(2003)
+        return storm.ratio() is not None and storm.ratio() < 1 and storm.counted()[1]
+    wait_until(spared, "requests are read in a part of the time", 60)
+    for _ in range(SOME):
+        storm.ask(53)
+    read, passed = storm.counted()
+    equal(read + passed, storm.made, "requests in the storm, read or not")
+    seen = Seen(daemon, storm.pid)
+    equal(seen.done("not_read"), {"unknown": passed}, "requests that were not read")
+    equal(set(seen.done("other")), {"4xx"}, "what those were answered with that were read")
+    timed = sum(daemon.metrics().all("zernel_request_duration_seconds_count", pid=storm.pid).values())
+    equal(timed, read, "durations")
+    streams = seen.done(CHAT).get("2xx", 0)
+    check(streams < SOME, f"{streams} streams were read, of more than {SOME}")
+    equal(seen.one("zernel_request_events_total", route=CHAT) or 0, streams * EVENTS, "events of those that were read")
+    sampled = storm.json()["sampled"]["requests"]
+    check(0 < sampled["now"] < 1 and 0 < sampled["seen"] < 1, f"what the snapshot says: {sampled}")
+    check(daemon.metrics().one("zernel_overhead_ratio", pid=storm.pid) > 0, "its requests cost something")
+    # the neighbour
+    quiet.ask(SOME)
+    equal(quiet.counted(), (SOME, 0), "requests of the neighbour")
+    equal(quiet.ratio(), None, "its mark")
+    check("sampled" not in quiet.json(), "the neighbour is spared something")
+    # and back
+    wait_until(lambda: storm.ratio() == 1, "all are read again", 60)
+    daemon.ticked(1)
+    read, passed = storm.counted()
+    storm.ask(SOME)
+    equal(storm.counted(), (read + SOME, passed), "requests after the storm")
+    equal(seen.lost(), {}, "losses")
 
 
 @test

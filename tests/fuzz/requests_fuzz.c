@@ -2,7 +2,7 @@
 /*
  * requests_fuzz.c: any bytes as what a server receives and sends, in pieces of any size: no byte is read beyond them, a
  * request ends once if it begins, and there is never more than one at a time. The same bytes as frames of HTTP/2: a
- * frame that ends has no bytes left, and it does not matter where they are cut.
+ * frame that ends has no bytes left, and it does not matter where they are cut. Nor does it for the head of an answer.
  */
 #include <stdlib.h>
 
@@ -86,6 +86,26 @@ static void try_frames(const uint8_t *data, size_t len)
 	}
 }
 
+/* The head of an answer is read alike, whole or byte by byte. */
+static void try_head(const uint8_t *data, size_t len)
+{
+	struct zn_request_scratch s = {.have = len < ZN_REQUEST_BYTES ? (uint32_t)len : ZN_REQUEST_BYTES},
+				  one = {.have = 1};
+	struct zn_request c = {0}, cut = {0};
+	uint32_t at = 0, of_cut = 0;
+
+	memcpy(s.bytes, data, s.have);
+	at = (uint32_t)zn_http1_head(&c, &s);
+	if (at < s.have && c.head < ZN_HEAD_DONE)
+		return; /* too many lines */
+	while (of_cut < s.have && cut.head < ZN_HEAD_DONE) {
+		one.bytes[0] = data[of_cut];
+		of_cut += (uint32_t)zn_http1_head(&cut, &one);
+	}
+	check(at == of_cut && c.head == cut.head && c.status == cut.status);
+	check(c.length == cut.length && c.flags == cut.flags && c.field == cut.field);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct zn_request c = {0};
@@ -93,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	uint64_t now = 1;
 
 	try_frames(data, len);
+	try_head(data, len);
 	while (len >= 2) {
 		size_t n = (data[0] & 0x7f) + 1u;
 		bool sends = data[0] & 0x80;

@@ -54,14 +54,14 @@ function slowLines(s) {
 
 // What stands beside the name of a server: the figures of its newest step.
 function brief(s) {
-	const step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ?
+	const read = s.sampled && s.sampled.requests, step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ?
 		`unread p99 ${ms(s.unread.p99_ms)}` : "";
 	return [`process ${s.pid}`, s.service !== s.pid && `service ${s.service}`, s.port ? `port ${s.port}` :
 		"no port of TCP", job,
 		`${exact(sum(s, (r) => r.in_flight))} in flight`, step.rate != null && `${count(step.rate)}/s`,
 		step.errors > 0 && `${count(step.errors)}/s answered by 5xx`, step.first_event_p99_ms != null &&
 		`first event p99 ${ms(step.first_event_p99_ms)}`,
-		unread].filter(Boolean).join(" · ");
+		unread, read && `measured in ${percent(read.now)} of the time`].filter(Boolean).join(" · ");
 }
 
 let built = 0;

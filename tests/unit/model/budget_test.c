@@ -401,6 +401,103 @@ T(the_next_process_of_a_row_begins_whole)
 	CHECK_EQ(memory.arena.shared->spared, 0);
 }
 
+/* ---- servers ---- */
+
+static uint32_t add_server(uint32_t tgid)
+{
+	struct zn_server server = {.tgid = tgid, .owner = 7};
+	int at = memory.arena.ops->server_add(&memory.arena, &server);
+
+	CHECK(at >= 0);
+	return (uint32_t)at;
+}
+
+/* In each second requests cost so much, those that are only counted so much. */
+static void serve(int n, uint32_t at, uint64_t read_ns, uint64_t passed_ns)
+{
+	const struct zn_server *server = &memory.arena.servers[at];
+	struct zn_spent *s = &memory.arena.shared->spent[ZN_SPENT_SERVER(at)];
+
+	for (int i = 0; i < n * SLOTS; i++) {
+		CHECK(!server->spares || memory.arena.shared->spared & ZN_SPARES(ZN_SPARE_REQUESTS));
+		if (server->spares)
+			s->spared_ns += passed_ns / SLOTS;
+		else
+			s->request_ns += read_ns / SLOTS;
+		clock_ns += ZN_NS_PER_S / SLOTS;
+		zn_budget_slot(&budget, clock_ns);
+		CHECK_EQ(server->slot_ns, clock_ns);
+		if (i % SLOTS)
+			continue;
+		zn_agg_tick(&agg, clock_ns);
+		zn_budget_tick(&budget, clock_ns);
+	}
+}
+
+static uint32_t server_duty(uint32_t at)
+{
+	return zn_spare_duty(&memory.arena.shared->spent[ZN_SPENT_SERVER(at)], ZN_SPARE_REQUESTS);
+}
+
+static uint64_t server_cost(uint32_t at)
+{
+	return zn_budget_cost(&budget, ZN_SPENT_SERVER(at), memory.arena.servers[at].id);
+}
+
+T(a_server_has_its_requests_read_as_far_as_its_budget_goes)
+{
+	uint32_t at, other;
+
+	start(10000, 4);
+	at = add_server(100);
+	other = add_server(200);
+	serve(20, at, PERCENT / 2, PERCENT / 10);
+	CHECK_EQ(server_duty(at), ZN_DUTY_ONE);
+	serve(20, at, 5 * PERCENT, PERCENT / 10);
+	CHECK(server_duty(at) < ZN_DUTY_ONE / 4);
+	CHECK(server_cost(at) > PERCENT / 2 && server_cost(at) <= PERCENT);
+	CHECK(zn_spare_told(&memory.arena.shared->spent[ZN_SPENT_SERVER(at)], ZN_SPARE_REQUESTS));
+	CHECK_EQ(server_duty(other), ZN_DUTY_ONE);
+	CHECK(!zn_spare_spent(&memory.arena, ZN_SPENT_SERVER(other), memory.arena.servers[other].id));
+	serve(20, at, 50 * PERCENT, 2 * PERCENT); /* to count them is too much already */
+	CHECK_EQ(server_duty(at), ZN_BUDGET_LEAST);
+	serve(30, at, PERCENT / 2, PERCENT / 10);
+	CHECK_EQ(server_duty(at), ZN_DUTY_ONE);
+	CHECK_EQ(memory.arena.servers[at].spares, 0);
+}
+
+/* Frames are read always: then nothing is won by reading fewer. */
+T(requests_that_cost_the_same_are_read_all_the_time)
+{
+	uint32_t at;
+
+	start(10000, 4);
+	at = add_server(100);
+	serve(30, at, 5 * PERCENT, 5 * PERCENT);
+	CHECK_EQ(server_duty(at), ZN_DUTY_ONE);
+	for (int i = 0; i < 30; i++) {
+		serve(1, at, 5 * PERCENT, 5 * PERCENT);
+		CHECK_EQ(server_duty(at), ZN_DUTY_ONE);
+	}
+}
+
+T(what_a_server_costs_is_in_what_its_process_does)
+{
+	struct load l = {.walk_ns = PERCENT / 4};
+	uint32_t at;
+
+	start(10000, 4);
+	l.p = zn_memory_claim(&memory, 100, "python3");
+	at = add_server(100);
+	serve(5, at, PERCENT / 2, 0);
+	CHECK(zn_budget_knows(&budget, ZN_SPENT_SERVER(at), memory.arena.servers[at].id));
+	CHECK(cost(l.p) > PERCENT * 2 / 5 && cost(l.p) < PERCENT * 3 / 5);
+	at = add_server(200);
+	serve(5, at, PERCENT / 2, 0);
+	CHECK(cost(l.p) < PERCENT / 100);
+	CHECK(server_cost(at) > PERCENT * 2 / 5);
+}
+
 int main(void)
 {
 	RUN(what_costs_little_is_left_alone);
@@ -419,5 +516,8 @@ int main(void)
 	RUN(without_sessions_launches_are_not_spared);
 	RUN(a_budget_of_none_spares_nothing);
 	RUN(the_next_process_of_a_row_begins_whole);
+	RUN(a_server_has_its_requests_read_as_far_as_its_budget_goes);
+	RUN(requests_that_cost_the_same_are_read_all_the_time);
+	RUN(what_a_server_costs_is_in_what_its_process_does);
 	return t_end();
 }

@@ -107,11 +107,19 @@ static void end(struct connection *k)
 #define GET  ">GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 #define STREAM                                                                                                         \
 	"<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
-#define WORD    "<10\r\ndata: {\"a\": 1}\n\n\r\n"
-#define DONE    "<e\r\ndata: [DONE]\n\n\r\n"
-#define LAST    "<0\r\n\r\n"
-#define PING    "<8\r\n: ping\n\n\r\n"
-#define PLAIN   "<HTTP/1.1 200 OK\r\ncontent-length: 4\r\nContent-Type: application/json\r\n\r\ntext"
+#define WORD  "<10\r\ndata: {\"a\": 1}\n\n\r\n"
+#define DONE  "<e\r\ndata: [DONE]\n\n\r\n"
+#define LAST  "<0\r\n\r\n"
+#define PING  "<8\r\n: ping\n\n\r\n"
+#define PLAIN "<HTTP/1.1 200 OK\r\ncontent-length: 4\r\nContent-Type: application/json\r\n\r\ntext"
+#define OF_NGINX                                                                                                       \
+	"<HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Fri, 27 Nov 2026 04:30:00 GMT\r\n"                          \
+	"Content-Type: text/html\r\nContent-Length: 4\r\nLast-Modified: Fri, 27 Nov 2026 04:00:00 GMT\r\n"             \
+	"Connection: keep-alive\r\nETag: \"6566aa00-4\"\r\nAccept-Ranges: bytes\r\n\r\ntext"
+#define ALIKE                                                                                                          \
+	"<HTTP/1.1 200 OK\r\nVia: transfer-encoding: chunked\r\nContent-Length-Old: 9\r\nContents: 8\r\nA:b\r\n"       \
+	"content: 7\r\nx-content-type: text/event-stream\r\nContent-Range: content-length: 6\r\n"                      \
+	"Note: content-length: 5\r\nCON\rTENT-LENGTH: 5\r\ntransfer-coding: chunked\r\nCONTENT-LENGTH:4\r\n\r\ntext"
 #define NOTHING "<HTTP/1.1 204 No Content\r\n\r\n"
 
 static const struct dialogue {
@@ -170,6 +178,10 @@ static const struct dialogue {
 	{"a name that ends alike",
 		GET "|<HTTP/1.1 200 OK\r\nx-content-length: 9\r\ncontent-length: 1\r\n\r\nx|" GET "|" PLAIN, 2, 0, 0, 0,
 		0, true},
+	{"a head as nginx has it", GET "|" OF_NGINX "|" GET "|" PLAIN, 2, 0, 0, 0, 0, true},
+	{"fields that are not read", GET "|" ALIKE "|" GET "|" PLAIN, 2, 0, 0, 0, 0, true},
+	{"a line that is not empty", GET "|<HTTP/1.1 200\r\n\r\r\nC\r\nContent-Length: 1\r\n\r\nx|" GET "|" PLAIN, 2, 0,
+		0, 0, 0, true},
 	{"data that look like an end", POST "|" STREAM "|<8\r\ndata: 0\n\r\n|" WORD "|" LAST, 1, 0, 0, 2, 0, true},
 	{"no HTTP", ">\x01\x02\x03GET|<HTTP|>abc", 0, 0, 0, 0, 0, true},
 	{"a client", ">HTTP/1.1 200 OK\r\n\r\n|<GET / HTTP/1.1\r\n\r\n", 0, 0, 0, 0, 0, true},
@@ -323,8 +335,10 @@ T(each_route_has_a_key_of_its_own)
 {
 	for (enum zn_request_route a = 1; a < ZN_ROUTE_COUNT; a++)
 		for (enum zn_request_route b = 1; b < a; b++)
-			CHECK(zn_request_route_key(a) != zn_request_route_key(b));
+			CHECK(!zn_request_route_key(a) || zn_request_route_key(a) != zn_request_route_key(b));
 	CHECK_EQ(zn_request_route_key(ZN_ROUTE_OTHER), 0);
+	CHECK_EQ(zn_request_route_key(ZN_ROUTE_H2), 0);
+	CHECK_EQ(zn_request_route_key(ZN_ROUTE_NOT_READ), 0);
 }
 
 /* An upload is not the model's time; the last byte begins it. */

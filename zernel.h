@@ -635,9 +635,9 @@ struct zn_proc {
 #define ZN_CALLS_HIP  2u
 #define ZN_HAS_PYTHON 0x80000000u /* of calls: its row of struct zn_python is there; the daemon sets it */
 #define ZN_IS_ASKED   0x40000000u /* of calls: it is asked things over HTTP; the daemon sets it (model/requests.c) */
-/* Bits of calls, and of a server's spares, that the daemon sets and takes away (model/budget.c): what is not measured of a
- * process at this moment, as it would cost more than its budget. In the order in which they are spared: what says least for its cost comes first.
- * Columns: name; label `family`. */
+/* Bits of calls, and of a server's spares, that the daemon sets and takes away (model/budget.c): what is not measured of
+ * a process at this moment, as it would cost more than its budget. In the order in which they are spared: what says
+ * least for its cost comes first. Columns: name; label `family`. */
 #define ZN_SPARE_PARTS(X)                                                                                              \
 	X(STACKS, "stacks")                                                                                            \
 	X(SWITCHES, "sched")                                                                                           \
@@ -2123,7 +2123,8 @@ ZN_HTTP1_LOOP int zn_http1_head(struct zn_request *c, const struct zn_request_sc
 	for (int i = 0; i < ZN_HTTP1_PARTS; i++) {
 		if (at >= s->have || c->head >= ZN_HEAD_DONE)
 			break;
-		at = zn_http1_pass(c, s, at);
+		if (c->field == ZN_FIELD_OTHER || !c->name)
+			at = zn_http1_pass(c, s, at);
 		at = zn_http1_head_part(c, s, at);
 	}
 	return at;
@@ -4936,8 +4937,8 @@ const struct zn_activity_row *zn_activity_of(const struct zn_activity *t, uint32
 
 #define ZN_BUDGET_LEAST (ZN_DUTY_ONE / 64) /* a part is measured in so much of the time at least */
 
-/* Of a process, or of a server as ZN_SPENT_SERVER(): what its requests cost is apart from what it costs otherwise. Costs
- * and floors are ns a second: of a part that is measured all the time, and of one that is spared. */
+/* Of a process, or of a server as ZN_SPENT_SERVER(): what its requests cost is apart from what it costs otherwise.
+ * Costs and floors are ns a second: of a part that is measured all the time, and of one that is spared. */
 struct zn_budget_row {
 	uint32_t id;             /* of the process or the server; 0: none */
 	uint32_t over_s, room_s; /* for how many looks in a row it has cost too much, or could be shown more of */
@@ -4978,7 +4979,7 @@ void zn_budget_slot(
  * those of one that is are in what the process costs. */
 uint64_t zn_budget_cost(const struct zn_budget *b, uint32_t row, uint32_t id);
 bool zn_budget_knows(const struct zn_budget *b, uint32_t row, uint32_t id); /* false: what it costs is not known yet */
-const char *zn_spare_label(enum zn_spare part);                /* of labels.c */
+const char *zn_spare_label(enum zn_spare part);                             /* of labels.c */
 /* What is kept of a process; NULL: nothing of it is or was spared. */
 const struct zn_spent *zn_spare_spent(const struct zn_arena *a, uint32_t row, uint32_t id);
 /* In what part of the time it is measured now, of ZN_DUTY_ONE. */

@@ -20,8 +20,8 @@ static void put_sampled(struct zn_watch *w, struct zn_str server)
 	if (!zn_path_known(server, "sampled.requests.now"))
 		return;
 	zn_term_style(&w->term, ZN_STYLE_WARN);
-	zn_term_putf(&w->term, ", measured in %.3g %% of the time",
-		100 * zn_value_number(server, "sampled.requests.now"));
+	zn_term_putf(
+		&w->term, ", measured in %.3g %% of the time", 100 * zn_value_number(server, "sampled.requests.now"));
 	zn_term_style(&w->term, ZN_STYLE_PLAIN);
 }
 

@@ -54,7 +54,8 @@ function slowLines(s) {
 
 // What stands beside the name of a server: the figures of its newest step.
 function brief(s) {
-	const read = s.sampled && s.sampled.requests, step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ?
+	const read = s.sampled && s.sampled.requests;
+	const step = s.step || {}, job = s.job_id && `job ${s.job_id}`, unread = s.unread && s.unread.count ?
 		`unread p99 ${ms(s.unread.p99_ms)}` : "";
 	return [`process ${s.pid}`, s.service !== s.pid && `service ${s.service}`, s.port ? `port ${s.port}` :
 		"no port of TCP", job,

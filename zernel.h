@@ -1748,11 +1748,14 @@ struct zn_request_scratch {
 	__u32 have;     /* bytes */
 	__u32 last_len; /* of what follows */
 	__u32 slot;     /* its place in the map */
+	__u64 start_ns; /* when it began, if it is measured what it takes; 0: it is not */
+	__u32 server;   /* whose index that is charged to */
+	__u32 pad;
 	struct zn_h2_walk walk;
 	__u8 last[8];                     /* the last bytes of a send */
 	__u8 bytes[2 * ZN_REQUEST_BYTES]; /* nothing reads the second half as a part of it */
 };
-_Static_assert(sizeof(struct zn_request_scratch) == 336 + 2 * ZN_REQUEST_BYTES, "padding");
+_Static_assert(sizeof(struct zn_request_scratch) == 352 + 2 * ZN_REQUEST_BYTES, "padding");
 
 /*
  * HTTP/1 as a server speaks it, one byte at a time, so that it does not matter where the bytes are cut. Both compilers
@@ -1917,7 +1920,7 @@ ZN_HTTP1_STEP __u64 zn_http1_key(const struct zn_request *c, enum zn_route_key k
 /* In parts: the verifier follows each turn of a loop by itself, and a function that is not static once. Returns where
  * it stopped. */
 #define ZN_HTTP1_PART     16
-#define ZN_HTTP1_PARTS    (2 * ZN_REQUEST_BYTES / ZN_HTTP1_PART) /* of a head: so many are behind the end of a line */
+#define ZN_HTTP1_PARTS    (3 * ZN_REQUEST_BYTES / 2 / ZN_HTTP1_PART) /* of a head: some end with a line */
 #define ZN_CONTINUE_BYTES 25 /* of "HTTP/1.1 100 Continue" and an empty line, and of no answer that could be */
 #define ZN_STATUS_BYTES   12 /* of "HTTP/1.1 200" */
 ZN_HTTP1_LOOP int zn_http1_line_part(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
@@ -2091,7 +2094,7 @@ ZN_HTTP1_STEP int zn_http1_is_read(__u64 word)
 		word >> 16 == ZN_TEXT_8('a', 'n', 's', 'f', 'e', 'r', 0, 0);
 }
 
-/* Passes over a line of which nothing is read, eight bytes at a time, up to those that its end is in. */
+/* Passes over a line of which nothing is read, eight bytes at a time, up to those that its end is in, or a part of it. */
 ZN_HTTP1_LOOP int zn_http1_pass(struct zn_request *c, const struct zn_request_scratch *s, __u32 from)
 {
 	__u32 at = from & (ZN_REQUEST_BYTES - 1);
@@ -2104,7 +2107,7 @@ ZN_HTTP1_LOOP int zn_http1_pass(struct zn_request *c, const struct zn_request_sc
 		zn_http1_line_leave(c);
 	if (c->field != ZN_FIELD_OTHER)
 		return at;
-	for (__u32 i = 0; i < ZN_REQUEST_BYTES / 8; i++) {
+	for (__u32 i = 0; i < ZN_HTTP1_PART; i++) {
 		if (at + 8 > *(volatile const __u32 *)&s->have || ZN_HAS_BYTE(word, '\n'))
 			break;
 		at += 8;

@@ -91,9 +91,9 @@ static __always_inline struct vector vector_of_message(__u64 message)
 static __always_inline struct vector vector_of_call(void)
 {
 	const struct pt_regs *at = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	struct pt_regs regs = {};
+	struct zn_call_regs regs = {};
 
-	if (is_of_32_bits() || bpf_probe_read_kernel(&regs, sizeof(regs), at))
+	if (is_of_32_bits() || bpf_probe_read_kernel(&regs, sizeof(regs), ZN_CALL_REGS_AT(at)))
 		return (struct vector){};
 	switch ((__s64)ZN_CALL_NUMBER(&regs)) {
 	case ZN_NR_READ:
@@ -400,15 +400,65 @@ static __always_inline void request_begin(
 		share_begin(c, server->service_at, now);
 }
 
+/* ---- What requests take. ---- */
+
+/* When a receive or a send begins that is measured; 0: it is not. */
+static __always_inline __u64 charge_start(struct zn_server *server)
+{
+	if (server->until) {
+		server->until--;
+		return 0;
+	}
+	server->until = ZN_SPENT_REQUESTS - 1;
+	return bpf_ktime_get_ns();
+}
+
+enum charge {
+	CHARGE_READ,   /* all was read */
+	CHARGE_SLOT,   /* the same, where in a slot in which requests are only counted it would be so too */
+	CHARGE_PASSED, /* a request that is only counted */
+};
+
+/* What is sent for a request that is only counted is not measured: it takes no longer than what is received. Not
+ * static: what it needs is not on the stack of its callers, which is full before 6.3. */
+__noinline int charge_add(__u32 server, __u64 start, enum charge as)
+{
+	struct zn_spent *spent = &shared.spent[ZN_SPENT_SERVER(server & (ZN_SERVERS_MAX - 1))];
+	struct zn_server *of = bpf_map_lookup_elem(&servers, &server);
+	__u64 ns = zn_minus(bpf_ktime_get_ns(), start) * ZN_SPENT_REQUESTS;
+
+	if (as == CHARGE_PASSED)
+		ZN_ADD(spent->spared_ns, 2 * ns);
+	else if (as == CHARGE_SLOT && of && is_spared(of))
+		ZN_ADD(spent->spared_ns, ns);
+	else
+		ZN_ADD(spent->request_ns, ns);
+	return 0;
+}
+
+static __always_inline void charge_begin(struct zn_request_scratch *s, struct zn_server *server, __u32 index)
+{
+	s->server = index;
+	s->start_ns = charge_start(server);
+}
+
+static __always_inline void charge_end(struct zn_request_scratch *s, enum charge as)
+{
+	if (s->start_ns)
+		charge_add(s->server, s->start_ns, as);
+}
+
 /* ---- Requests that are only counted: nothing of them is read. ---- */
 
 /* What is received on a connection that rests begins one. */
 static __always_inline bool request_pass(struct zn_request *c, struct zn_server *server, __u32 index)
 {
 	struct zn_request_series *s;
+	__u64 start;
 
 	if (!is_spared(server) || c->protocol != ZN_PROTOCOL_HTTP1 + 1 || c->line != ZN_LINE_NONE)
 		return false;
+	start = charge_start(server);
 	if (c->state == ZN_REQUEST_BODY)
 		request_finish(c, zn_http1_code(c), c->last_ns);
 	c->state = ZN_REQUEST_ASKED;
@@ -421,6 +471,8 @@ static __always_inline bool request_pass(struct zn_request *c, struct zn_server 
 	if (s)
 		ZN_ADD(s->in_flight, 1);
 	ZN_ADD(server->begun, 1);
+	if (start)
+		charge_add(index, start, CHARGE_PASSED);
 	return true;
 }
 
@@ -437,36 +489,6 @@ static __always_inline void request_passed(struct zn_request *c, __u32 sent)
 		return;
 	ZN_ADD(s->in_flight, -1);
 	ZN_ADD(s->done[ZN_OUTCOME_UNKNOWN], 1);
-}
-
-/* ---- What that takes. ---- */
-
-/* When a receive or a send begins that is measured; 0: it is not. */
-static __always_inline __u64 charge_begin(struct zn_server *server)
-{
-	if (server->until) {
-		server->until--;
-		return 0;
-	}
-	server->until = ZN_SPENT_REQUESTS - 1;
-	return bpf_ktime_get_ns();
-}
-
-enum charge {
-	CHARGE_READ,   /* all was read */
-	CHARGE_SPARED, /* in a slot in which requests that begin are only counted */
-	CHARGE_PASSED, /* for that; what is then sent is not measured, and takes no longer */
-};
-__noinline int charge_end(__u32 server, __u64 start, enum charge as)
-{
-	struct zn_spent *spent = &shared.spent[ZN_SPENT_SERVER(server & (ZN_SERVERS_MAX - 1))];
-	__u64 ns = zn_minus(bpf_ktime_get_ns(), start) * ZN_SPENT_REQUESTS;
-
-	if (as == CHARGE_READ)
-		ZN_ADD(spent->request_ns, ns);
-	else
-		ZN_ADD(spent->spared_ns, as == CHARGE_PASSED ? 2 * ns : ns);
-	return 0;
 }
 
 __noinline int event_count(struct zn_request *c, struct zn_server *server, __u64 sk, __u64 now)
@@ -591,26 +613,24 @@ static __always_inline struct zn_request *received_bytes(
 	return c;
 }
 
-static __always_inline enum charge receive_read(
+static __always_inline void receive_read(
 	struct zn_request *c, struct zn_server *server, __u32 index, __u64 key, __u32 received)
 {
 	bool is_known = c && c->protocol == ZN_PROTOCOL_HTTP2 + 1;
+	struct vector v = vector_of_call();
 	struct zn_request_scratch *s;
-	struct vector v;
 
-	if (c && request_pass(c, server, index))
-		return CHARGE_PASSED;
-	v = vector_of_call();
 	if (!v.count && is_known && !c->broken)
 		connection_break(c);
 	if (!v.count)
-		return CHARGE_READ;
+		return;
 	s = scratch_take();
 	if (!s) {
 		if (is_known && !c->broken)
 			connection_leave(c);
-		return CHARGE_READ;
+		return;
 	}
+	charge_begin(s, server, index);
 	if (!is_known) {
 		bytes_gather(s, &v, received, ZN_LINE_MAX);
 		c = s->have ? received_bytes(s, c, server, index, (struct sock *)key) : NULL;
@@ -619,8 +639,8 @@ static __always_inline enum charge receive_read(
 	}
 	if (c)
 		frames_walk(c, s, &v, received, 0, key);
+	charge_end(s, CHARGE_SLOT);
 	scratch_give(s);
-	return is_spared(server) ? CHARGE_SPARED : CHARGE_READ;
 }
 
 static __always_inline int on_received(__u64 key, int result, __u32 flags)
@@ -629,8 +649,6 @@ static __always_inline int on_received(__u64 key, int result, __u32 flags)
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *at = bpf_map_lookup_elem(&served, &tgid), index;
 	struct zn_server *server;
 	struct zn_request *c;
-	enum charge as;
-	__u64 start;
 
 	if (!at || flags & MSG_PEEK)
 		return 0;
@@ -650,10 +668,8 @@ static __always_inline int on_received(__u64 key, int result, __u32 flags)
 	}
 	if (c && c->protocol > ZN_PROTOCOL_HTTP2 + 1)
 		return 0;
-	start = charge_begin(server);
-	as = receive_read(c, server, index, key, result);
-	if (start)
-		charge_end(index, start, as);
+	if (!c || !request_pass(c, server, index))
+		receive_read(c, server, index, key, result);
 	return 0;
 }
 
@@ -680,8 +696,7 @@ static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32
 {
 	struct vector v = vector_of_call();
 	struct zn_request_scratch *s = v.count ? scratch_take() : NULL;
-	struct zn_server *server = server_of(c);
-	__u64 start;
+	struct zn_server *server;
 
 	if (!v.count)
 		connection_break(c);
@@ -689,10 +704,12 @@ static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32
 		connection_leave(c);
 	if (!s)
 		return 0;
-	start = server ? charge_begin(server) : 0;
+	s->start_ns = 0;
+	server = server_of(c);
+	if (server)
+		charge_begin(s, server, c->server);
 	frames_walk(c, s, &v, sent, 1, key);
-	if (server && start)
-		charge_end(c->server, start, is_spared(server) ? CHARGE_SPARED : CHARGE_READ);
+	charge_end(s, CHARGE_SLOT);
 	scratch_give(s);
 	return 0;
 }
@@ -716,7 +733,6 @@ static __always_inline int on_sent(const __u64 *sk, int result)
 	struct zn_request *c = bpf_map_lookup_elem(&requests, sk);
 	struct zn_request_scratch *s;
 	struct zn_server *server;
-	__u64 start;
 
 	if (c && c->is_unix && (result == -EPIPE || result == -ECONNRESET))
 		request_close(c, *sk, bpf_ktime_get_ns());
@@ -732,10 +748,9 @@ static __always_inline int on_sent(const __u64 *sk, int result)
 	s = server ? scratch_take() : NULL;
 	if (!s || !server)
 		return 0;
-	start = charge_begin(server);
+	charge_begin(s, server, c->server);
 	send_read(c, s, server, result, (struct sock *)*sk);
-	if (start)
-		charge_end(c->server, start, CHARGE_READ);
+	charge_end(s, CHARGE_READ);
 	scratch_give(s);
 	return 0;
 }

@@ -333,9 +333,11 @@ T(long_paths)
 
 T(each_route_has_a_key_of_its_own)
 {
-	for (enum zn_request_route a = 1; a < ZN_ROUTE_COUNT; a++)
+	for (enum zn_request_route a = 1; a < ZN_ROUTE_H2; a++) {
+		CHECK(zn_request_route_key(a) != 0);
 		for (enum zn_request_route b = 1; b < a; b++)
-			CHECK(!zn_request_route_key(a) || zn_request_route_key(a) != zn_request_route_key(b));
+			CHECK(zn_request_route_key(a) != zn_request_route_key(b));
+	}
 	CHECK_EQ(zn_request_route_key(ZN_ROUTE_OTHER), 0);
 	CHECK_EQ(zn_request_route_key(ZN_ROUTE_H2), 0);
 	CHECK_EQ(zn_request_route_key(ZN_ROUTE_NOT_READ), 0);

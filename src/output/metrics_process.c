@@ -574,43 +574,6 @@ void zn_metrics_process_anomalies(struct zn_walk *w)
 	}
 }
 
-/* Of a server whose process has no row, and so no series. */
-static void server_series(struct zn_walk *w, const struct zn_server *s)
-{
-	const struct zn_job *job = w->state->jobs && s->job.serial ? zn_jobs_at(w->state->jobs, s->job) : NULL;
-
-	zn_walk_series(w);
-	zn_walk_number(w, "pid", s->tgid);
-	w->job_id = job ? job->id : NULL;
-	w->sample.since_ms = zn_state_wall_ms(w->state, s->since_ns);
-}
-
-static bool has_row(struct zn_walk *w, const struct zn_server *s)
-{
-	const struct zn_proc *p;
-
-	ZN_EACH_PROC(w, r, p)
-	{
-		if (p->tgid == s->tgid)
-			return true;
-	}
-	return false;
-}
-
-static void servers_overhead(struct zn_walk *w)
-{
-	const struct zn_budget *b = w->state->budget;
-
-	for (uint32_t i = 0; b && i < ZN_SERVERS_MAX; i++) {
-		const struct zn_server *s = zn_server_at(w->state->agg->arena, i);
-
-		if (!s || !zn_budget_knows(b, ZN_SPENT_SERVER(i), s->id) || has_row(w, s))
-			continue;
-		server_series(w, s);
-		zn_walk_scaled(w, 1000 * zn_budget_cost(b, ZN_SPENT_SERVER(i), s->id), 12);
-	}
-}
-
 static uint64_t parts_cost(const struct zn_walk *w, uint32_t row, uint32_t id)
 {
 	return w->state->budget ? zn_budget_cost(w->state->budget, row, id) : 0;
@@ -628,23 +591,7 @@ void zn_metrics_process_overhead(struct zn_walk *w)
 		process_series(w, p);
 		zn_walk_scaled(w, agg->info[agg->row[r]].cost_rate + 1000 * parts_cost(w, agg->row[r], p->id), 12);
 	}
-	servers_overhead(w);
-}
-
-static void servers_sampled(struct zn_walk *w)
-{
-	struct zn_arena *a = w->state->agg->arena;
-
-	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
-		const struct zn_server *server = zn_server_at(a, i);
-		const struct zn_spent *s = server ? zn_spare_spent(a, ZN_SPENT_SERVER(i), server->id) : NULL;
-
-		if (!s)
-			continue;
-		server_series(w, server);
-		zn_walk_label(w, "family", zn_spare_label(ZN_SPARE_REQUESTS));
-		zn_walk_scaled(w, zn_spare_now(s, ZN_SPARE_REQUESTS), 3);
-	}
+	zn_metrics_servers_overhead(w);
 }
 
 void zn_metrics_process_sampled(struct zn_walk *w)
@@ -664,5 +611,5 @@ void zn_metrics_process_sampled(struct zn_walk *w)
 			zn_walk_scaled(w, zn_spare_now(s, i), 3);
 		}
 	}
-	servers_sampled(w);
+	zn_metrics_servers_sampled(w);
 }

@@ -384,3 +384,50 @@ void zn_metrics_request_anomalies(struct zn_walk *w)
 		zn_walk_signed(w, v);
 	}
 }
+
+/* ---- What servers cost: in metrics of processes. ---- */
+
+static bool has_row(struct zn_walk *w, const struct zn_server *s)
+{
+	const struct zn_proc *p;
+
+	ZN_EACH_PROC(w, r, p)
+	{
+		if (p->tgid == s->tgid)
+			return true;
+	}
+	return false;
+}
+
+/* Of those whose process has no row, and so no series. */
+void zn_metrics_servers_overhead(struct zn_walk *w)
+{
+	const struct zn_budget *b = w->state->budget;
+
+	for (uint32_t i = 0; b && i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *s = zn_server_at(w->state->agg->arena, i);
+
+		if (!s || !zn_budget_knows(b, ZN_SPENT_SERVER(i), s->id) || has_row(w, s))
+			continue;
+		server_series(w, s);
+		zn_walk_number(w, "pid", s->tgid);
+		zn_walk_scaled(w, 1000 * zn_budget_cost(b, ZN_SPENT_SERVER(i), s->id), 12);
+	}
+}
+
+void zn_metrics_servers_sampled(struct zn_walk *w)
+{
+	struct zn_arena *a = w->state->agg->arena;
+
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *server = zn_server_at(a, i);
+		const struct zn_spent *s = server ? zn_spare_spent(a, ZN_SPENT_SERVER(i), server->id) : NULL;
+
+		if (!s)
+			continue;
+		server_series(w, server);
+		zn_walk_number(w, "pid", server->tgid);
+		zn_walk_label(w, "family", zn_spare_label(ZN_SPARE_REQUESTS));
+		zn_walk_scaled(w, zn_spare_now(s, ZN_SPARE_REQUESTS), 3);
+	}
+}

@@ -8981,8 +8981,8 @@ void zn_metrics_request_durations(struct zn_walk *w); /* arg: enum zn_request_du
 void zn_metrics_request_gen_ai(struct zn_walk *w);
 void zn_metrics_request_seconds(struct zn_walk *w);
 void zn_metrics_request_anomalies(struct zn_walk *w);
-void zn_metrics_servers_overhead(struct zn_walk *w); /* series of servers in metrics of processes */
-void zn_metrics_servers_sampled(struct zn_walk *w);
+void zn_metrics_server_overhead(struct zn_walk *w); /* series of servers in metrics of processes */
+void zn_metrics_server_sampled(struct zn_walk *w);
 void zn_metrics_server_durations(struct zn_walk *w); /* arg: enum zn_server_duration */
 void zn_metrics_server_held(struct zn_walk *w);
 void zn_metrics_server_connections(struct zn_walk *w);

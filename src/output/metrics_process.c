@@ -591,7 +591,7 @@ void zn_metrics_process_overhead(struct zn_walk *w)
 		process_series(w, p);
 		zn_walk_scaled(w, agg->info[agg->row[r]].cost_rate + 1000 * parts_cost(w, agg->row[r], p->id), 12);
 	}
-	zn_metrics_servers_overhead(w);
+	zn_metrics_server_overhead(w);
 }
 
 void zn_metrics_process_sampled(struct zn_walk *w)
@@ -611,5 +611,5 @@ void zn_metrics_process_sampled(struct zn_walk *w)
 			zn_walk_scaled(w, zn_spare_now(s, i), 3);
 		}
 	}
-	zn_metrics_servers_sampled(w);
+	zn_metrics_server_sampled(w);
 }

@@ -400,7 +400,7 @@ static bool has_row(struct zn_walk *w, const struct zn_server *s)
 }
 
 /* Of those whose process has no row, and so no series. */
-void zn_metrics_servers_overhead(struct zn_walk *w)
+void zn_metrics_server_overhead(struct zn_walk *w)
 {
 	const struct zn_budget *b = w->state->budget;
 
@@ -415,7 +415,7 @@ void zn_metrics_servers_overhead(struct zn_walk *w)
 	}
 }
 
-void zn_metrics_servers_sampled(struct zn_walk *w)
+void zn_metrics_server_sampled(struct zn_walk *w)
 {
 	struct zn_arena *a = w->state->agg->arena;
 

@@ -344,18 +344,21 @@ static uint64_t ratio_of(uint64_t part, double whole)
 	return whole > 0 ? (uint64_t)(1e4 * (double)part / whole + 0.5) : ZN_NOT_KNOWN;
 }
 
-/* When what is told had been used: at the last look, if no group that has gone since had used more. */
-static uint64_t used_until_ns(const struct zn_use *use, const struct zn_job_use *u, const struct zn_job *job)
+/* When what is told had been used: by the end, or when the last group went, or at the last look, if no group that has
+ * gone since had used more. */
+static uint64_t used_until_ns(const struct zn_use *use, const struct zn_job_use *u, const struct zn_job *job,
+	const struct zn_job_shared *row)
 {
-	if (job->end_ns)
-		return job->end_ns;
+	if (job->end_ns || row->gone_ns)
+		return job->end_ns ? job->end_ns : row->gone_ns;
 	return u->last_ns && use->cpu_ns == u->cpu.ns ? u->last_ns : zn_now_ns();
 }
 
 /* Of a job that was there before the daemon, nobody knows when its groups began: what it used since the first look. */
-static void fill_cpu_ratio(struct zn_use *to, const struct zn_job_use *u, const struct zn_job *job)
+static void fill_cpu_ratio(
+	struct zn_use *to, const struct zn_job_use *u, const struct zn_job *job, const struct zn_job_shared *row)
 {
-	uint64_t since_ns = job->found ? u->first_ns : job->start_ns, end_ns = used_until_ns(to, u, job);
+	uint64_t since_ns = job->found ? u->first_ns : job->start_ns, end_ns = used_until_ns(to, u, job, row);
 	uint64_t before_ns = job->found ? u->first_cpu_ns : 0;
 	double wall_ns = since_ns && end_ns > since_ns ? (double)(end_ns - since_ns) : 0;
 
@@ -414,7 +417,7 @@ void zn_use_of(const struct zn_job_uses *all, const struct zn_job *job, struct z
 	if (!to->cpus_milli)
 		to->cpus_milli = (uint64_t)CPU_MILLI * zn_use_told_cpus(zn_job_said(job, ZN_KEY_CPUS));
 	fill_cpu(to, u, row);
-	fill_cpu_ratio(to, u, job);
+	fill_cpu_ratio(to, u, job, row);
 	fill_memory(to, u, job, row);
 }
 

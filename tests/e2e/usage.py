@@ -217,6 +217,12 @@ def usage_under_a_quota():
                "time held back")
     check(int(held) > 0, held)
     job.remove()
+    wait_until(lambda: node.jobs("4711") == ["ending"], "the end of its groups")
+    gone = node.report("4711")["cpu"]["efficiency"]
+    time.sleep(0.2)
+    equal(node.report("4711")["cpu"]["efficiency"], gone, "efficiency, when its groups are gone")
+    equal(node.job("end", "4711").returncode, 0, "its end")
+    wait_until(lambda: node.jobs("4711") == ["ended"], "its end")
     report = node.report("4711")
     near(report["cpu"]["seconds"], want, "CPU time")
     near(report["cpu"]["efficiency"], want / (report["wall_seconds"] * cpus), "efficiency", share=0.02)

@@ -42,10 +42,11 @@ import ctypes, sys, time
 sys.path.insert(0, {e2e!r})
 import actor
 ctypes.CDLL(None).prctl(15, ctypes.c_char_p({name!r}.encode()))
-cuda = ctypes.CDLL({path!r})
+cuda, nccl = ctypes.CDLL({path!r}), ctypes.CDLL({nccl!r})
+print("ready", flush=True)
+sys.stdin.readline()
 actor.ready(cuda)
 held = [actor.alloc(cuda, 1 << 20) for _ in range(8)]
-nccl = ctypes.CDLL({nccl!r})
 class Id(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_char * 128)]
 comms = [ctypes.c_void_p() for _ in range(2)]
@@ -107,11 +108,23 @@ class Churn:
 
     # ---- applications
 
-    def program(self, rng, path=CUDA, more="", **options):
+    def begins(self, process, path):
+        """Calls nothing before its library is hooked, as those of real drivers take longer to begin than that."""
+        if process.stdout.readline() != "ready\n":
+            self.ends(process)
+        self.daemon.attached(f"/proc/{process.pid}/root{path}")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return process
+
+    def start(self, argv, path):
+        return self.begins(subprocess.Popen(argv, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            env=application_env(None)), path)
+
+    def program(self, rng, path=CUDA, more=""):
         code = PROGRAM.format(e2e=os.path.join(os.path.dirname(HERE), "e2e"), name=rng.choice(NAMES), path=path,
                               nccl=NCCL, id=rng.randbytes(16).hex().encode()) + more
-        return subprocess.Popen([sys.executable, "-c", code], text=True, stdout=subprocess.PIPE,
-                                env=application_env(None), **options)
+        return self.start([sys.executable, "-c", code], path)
 
     def ends(self, process):
         said, _ = process.communicate(timeout=120)
@@ -119,10 +132,8 @@ class Churn:
             raise RuntimeError(f"a program ended with {process.returncode}: {said}")
 
     def driver(self, path, before=()):
-        done = run([*before, DRIVER, "--cuda", path, "--scenario", "devices,memory,launches,syncs,copies"],
-                   env=application_env(None))
-        if done.returncode:
-            raise RuntimeError(f"the driver ended with {done.returncode}: {done.stderr}")
+        self.ends(self.start([*before, DRIVER, "--gate", "--cuda", path, "--scenario",
+                              "devices,memory,launches,syncs,copies"], path))
 
     def process(self, rng):
         rng.choice((lambda: self.ends(self.program(rng)), lambda: self.driver(CUDA)))()

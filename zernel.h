@@ -5146,10 +5146,9 @@ struct zn_cause_numbers {
 /* A job, or all processes of none. */
 struct zn_cause_group {
 	bool used;
-	uint32_t serial;                           /* of the job; 0: of none */
-	uint64_t lost_ns[ZN_CAUSE_COUNT];          /* since it was first seen */
-	uint32_t steps;                            /* that are over */
-	struct zn_cause_step step[ZN_CAUSE_STEPS]; /* by its number modulo; the one at hand is not over */
+	uint32_t serial;                  /* of the job; 0: of none */
+	uint64_t lost_ns[ZN_CAUSE_COUNT]; /* since it was first seen */
+	uint32_t steps;                   /* that are over */
 	/* of the last tick */
 	uint32_t processes;                /* that have launched something */
 	uint32_t workers;                  /* of its loaders */
@@ -5179,6 +5178,8 @@ struct zn_cause_group {
 	bool throttle_rule;                       /* the time in run queues is that of a limit of its control group */
 	uint32_t cpus_known, throttled_percent;   /* of one CPU's time, at the last look */
 	uint64_t throttled_ns, throttle_look_ns;  /* of its control groups, when they were looked at last; 0: never */
+	/* By its number modulo. The one at hand is not over; those that were not begun are not set. */
+	struct zn_cause_step step[ZN_CAUSE_STEPS];
 };
 struct zn_cause_row {
 	uint32_t id;                                                               /* of the process */

@@ -343,13 +343,21 @@ static void lay_to_causes(struct tick *t)
 
 /* ---- A job. ---- */
 
+/* Steps that were not begun are left as they are: a short job touches one page of memory here, and not eight. */
+static void begin_group(struct zn_cause_group *g, uint32_t serial)
+{
+	memset(g, 0, offsetof(struct zn_cause_group, step));
+	g->step[0] = (struct zn_cause_step){0};
+	g->serial = serial;
+}
+
 static struct zn_cause_group *group_of(struct zn_causes *c, const struct zn_proc *p)
 {
 	bool none = !p->job.serial || p->job.slot >= ZN_JOBS_MAX;
 	struct zn_cause_group *g = &c->group[none ? ZN_JOBS_MAX : p->job.slot];
 
 	if (!none && g->serial != p->job.serial)
-		*g = (struct zn_cause_group){.serial = p->job.serial};
+		begin_group(g, p->job.serial);
 	return g;
 }
 

@@ -467,15 +467,25 @@ T(a_rank_that_is_late_on_the_gpu)
 /* The slot of a job that is over may be the next one's. */
 T(another_job_begins_anew)
 {
+	struct zn_cause_step window;
+
 	start();
 	p->job = (struct zn_job_ref){3, 7};
 	tick();
 	pass(&seconds[9]);
 	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
 	p->job.serial = 8;
+	memset(causes.group[3].step, 0xff, sizeof(causes.group[3].step));
 	pass(&seconds[9]);
 	CHECK_EQ(causes.group[3].serial, 8);
 	CHECK_EQ(causes.group[3].lost_ns[ZN_CAUSE_CPUS], 400 * MS);
+	window = zn_causes_window(&causes.group[3], ZN_CAUSE_STEPS);
+	CHECK_EQ(window.lost_ns[ZN_CAUSE_CPUS], 400 * MS);
+	for (int i = 0; i < 60; i++)
+		pass(&seconds[9]);
+	CHECK(causes.group[3].steps > 1);
+	window = zn_causes_window(&causes.group[3], ZN_CAUSE_STEPS);
+	CHECK_EQ(window.lost_ns[ZN_CAUSE_CPUS], causes.group[3].lost_ns[ZN_CAUSE_CPUS]);
 	zn_causes_files(&causes, (struct zn_job_ref){3, 7}, S, "/old");
 	CHECK_EQ(causes.group[3].files_ns, 0);
 	zn_causes_files(&causes, (struct zn_job_ref){3, 8}, S, "/new");

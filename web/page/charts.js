@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 // charts.js: lines over the last 15 minutes, small ones and those with axes.
-import {inside, make, mark, NONE, POINTS, say, span, STEP_MS, SVG, watcher} from "./shared.js";
+import {AGES, inside, make, mark, NONE, POINTS, say, span, STEP_MS, SVG, watcher} from "./shared.js";
 
 function shape(tag, className, parent) {
 	const node = document.createElementNS(SVG, tag);
@@ -101,7 +101,7 @@ export class Plot {
 		this.read = make("span", "read");
 		caption.append(this.read);
 		this.y = inside(make("div", "axis y"), make("span"), make("span"), make("span", "", "0"));
-		const x = inside(make("div", "axis x"), ...["15 min ago", "10 min", "5 min", "now"].map((t) => make("span", "", t)));
+		const x = inside(make("div", "axis x"), ...AGES.map((age) => make("span", "", age)));
 		mark(this.y, "aria-hidden", "true");
 		mark(x, "aria-hidden", "true");
 		inside(this.node, caption, inside(make("div", "plot"), this.y, this.chart.node, x));

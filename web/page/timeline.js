@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 // timeline.js: what the time of a job went to over the last 15 minutes, as stacked bands; from /why once, then a step
 // from each snapshot that has a new one.
-import {clock, inside, make, mark, POINTS, say, show, STEP_MS, SVG} from "./shared.js";
+import {AGES, clock, inside, make, mark, POINTS, say, show, STEP_MS, SVG} from "./shared.js";
 
 // Causes that a person would tell apart by colour, from the ground up.
 const BANDS = [
@@ -161,7 +161,7 @@ export function timelineOf(job) {
 	let list = [], points = [], changes = [], at = null, end_ms = 0;
 	const keys = BANDS.map(([id, name]) => inside(make("span"), make("i", id), name));
 	legend.append(...keys, inside(make("span"), make("i", "gap"), "not known"));
-	inside(axis, make("span", "", "15 min ago"), make("span", "", "10"), make("span", "", "5"), make("span", "", "now"));
+	inside(axis, ...AGES.map((age) => make("span", "", age)));
 	for (const [name, value] of Object.entries({tabindex: "0", role: "slider", "aria-valuemin": "1",
 		"aria-valuemax": String(POINTS),
 		"aria-label": "The last 15 minutes in steps of 5 seconds"}))

@@ -4,7 +4,7 @@
 
 export const POINTS = 180; // of a chart; the daemon keeps as many
 export const STEP_MS = 5000;
-export const AGES = ["15 min ago", "10", "5", "now"]; // of what a chart shows, in thirds
+export const AGES = ["15 min", "10", "5", "now"]; // below a chart, at its thirds
 export const FLOWS = 100; // rows of file I/O
 export const IDLE_S = 60; // a job's GPU that it has not used for so long is marked
 export const RETRY_MAX_S = 10;

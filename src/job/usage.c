@@ -346,8 +346,8 @@ static uint64_t ratio_of(uint64_t part, double whole)
 
 /* When what is told had been used: by the end, or when the last group went, or at the last look, if no group that has
  * gone since had used more. */
-static uint64_t used_until_ns(const struct zn_use *use, const struct zn_job_use *u, const struct zn_job *job,
-	const struct zn_job_shared *row)
+static uint64_t used_until_ns(
+	const struct zn_use *use, const struct zn_job_use *u, const struct zn_job *job, const struct zn_job_shared *row)
 {
 	if (job->end_ns || row->gone_ns)
 		return job->end_ns ? job->end_ns : row->gone_ns;

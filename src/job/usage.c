@@ -349,8 +349,10 @@ static uint64_t ratio_of(uint64_t part, double whole)
 static uint64_t used_until_ns(
 	const struct zn_use *use, const struct zn_job_use *u, const struct zn_job *job, const struct zn_job_shared *row)
 {
-	if (job->end_ns || row->gone_ns)
-		return job->end_ns ? job->end_ns : row->gone_ns;
+	if (job->end_ns)
+		return job->end_ns;
+	if (row->gone_ns)
+		return row->gone_ns;
 	return u->last_ns && use->cpu_ns == u->cpu.ns ? u->last_ns : zn_now_ns();
 }
 

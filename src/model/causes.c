@@ -343,7 +343,7 @@ static void lay_to_causes(struct tick *t)
 
 /* ---- A job. ---- */
 
-/* Steps that were not begun are left as they are: a short job touches one page of memory here, and not eight. */
+/* Steps that were not begun are left as they are: a short job touches a page or two of memory here, and not eight. */
 static void begin_group(struct zn_cause_group *g, uint32_t serial)
 {
 	memset(g, 0, offsetof(struct zn_cause_group, step));

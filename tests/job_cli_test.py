@@ -216,9 +216,23 @@ def test_full_queue():
     """The few first wait for an answer, the others for room in the queue."""
     with folder() as where:
         fake = Fake(f"{where}/run/control.sock", accepting=False, backlog=8)
-        for _ in range(40):
-            check(timed(where, "start")[0] <= LIMIT_S, "in time")
-        equal(len(left(where)[0]), 40, "files")
+        tries = sum(1 + timed(where, "start")[1] for _ in range(40))
+        equal(len(left(where)[0]), tries, "files")
+        fake.close()
+
+
+def test_no_processor():
+    """It gets none from when it waits for the daemon until all its time is over: the message is left all the same."""
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock")
+        hook = subprocess.Popen([BINARY, "job", "start", "--slurm"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                env={**SLURM, "ZERNEL_CONTROL": f"{where}/run/control.sock"})
+        until(lambda: fake.kept, "it calls")
+        hook.send_signal(signal.SIGSTOP)
+        time.sleep(2 * LIMIT_S)
+        hook.send_signal(signal.SIGCONT)
+        equal((hook.communicate(timeout=HANG_S)[0], hook.returncode), (b"", 0), "what it says, and its status")
+        equal([text[:23] for text in left(where)[1]], ["zernel 1 start\nid=4711\n"], "what is left")
         fake.close()
 
 

@@ -3,7 +3,7 @@
  * job.c: `zernel job`: one message to the daemon's control socket, and its answer. With --slurm it runs in a prolog
  * or epilog, where to fail or to be slow costs the node its jobs: it ends after 200 ms at the latest and with status
  * 0, says nothing on stdout and at most one line on stderr, starts nothing, and leaves the message as a file if no
- * daemon answers.
+ * daemon answers. Only a machine that gives it no processor makes it end later: the message is left then as well.
  */
 #include "zernel.h"
 #include <dirent.h>
@@ -27,9 +27,9 @@
 	"       each also: --id ID, --restart N, --json, --control PATH\n"
 #define EXIT_USAGE  2
 #define PATIENCE_NS (10 * ZN_NS_PER_S)
-/* With --slurm: for the daemon's answer, and for everything. The rest is for the file. */
-#define SLURM_ANSWER_NS (120 * ZN_NS_PER_MS)
-#define SLURM_LIMIT_MS  200
+/* With --slurm: for the daemon's answer, and then for the file. */
+#define SLURM_ANSWER_MS 120
+#define SLURM_FILE_MS   80
 #define LEFT_MAX        1000 /* files that are left; beyond that the oldest go */
 
 /* ---- What is said on stderr. ---- */
@@ -285,17 +285,30 @@ static int leave_message(struct zn_call *c)
 
 /* ---- In a prolog or epilog. ---- */
 
+static volatile sig_atomic_t has_waited; /* for the daemon */
+
+static void begin_file(void)
+{
+	struct itimerval limit = {.it_value.tv_usec = SLURM_FILE_MS * 1000};
+
+	has_waited = true;
+	setitimer(ITIMER_REAL, &limit, NULL);
+}
+
+/* The time is over: the program ends, whatever it waits for. One that still waits for the daemon had no processor when
+ * that wait was to end, and the message is not left yet: the signal ends the wait, and the time of the file begins. */
 static void too_late(int signal)
 {
 	(void)signal;
-	_exit(EXIT_SUCCESS);
+	if (has_waited)
+		_exit(EXIT_SUCCESS);
+	begin_file();
 }
 
-/* The time is over: the program ends, whatever it waits for. */
 static void limit_time(void)
 {
 	struct sigaction action = {.sa_handler = too_late};
-	struct itimerval limit = {.it_value.tv_usec = SLURM_LIMIT_MS * 1000};
+	struct itimerval limit = {.it_value.tv_usec = (SLURM_ANSWER_MS + SLURM_FILE_MS) * 1000};
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -323,6 +336,7 @@ static int run_slurm(struct zn_call *c, int argc, char **argv)
 	result = zn_call(c);
 	if (result == ZN_CALL_REFUSED)
 		complain_of("the daemon refused job %s: %s", c->message.value[ZN_KEY_ID], c->why);
+	begin_file();
 	if (result == ZN_CALL_UNANSWERED && (err = leave_message(c)))
 		complain_of("job %s: %s; cannot leave a file for it: %s", c->message.value[ZN_KEY_ID], c->why,
 			strerror(-err));
@@ -491,7 +505,7 @@ int zn_jobctl_main(int argc, char **argv)
 	hold_streams();
 	if (!in_hook && is_given(argc, argv, "--help"))
 		return fputs(USAGE, stdout) < 0;
-	c.deadline_ns = now_ns + (in_hook ? SLURM_ANSWER_NS : PATIENCE_NS);
+	c.deadline_ns = now_ns + (in_hook ? SLURM_ANSWER_MS * ZN_NS_PER_MS : PATIENCE_NS);
 	zn_options_control(c.socket);
 	zn_moment_now(&c.said);
 	snprintf(time, sizeof(time), "%llu", (unsigned long long)c.said.wall_ms);

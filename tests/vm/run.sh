@@ -26,6 +26,8 @@ declare -A modules=(
 declare -A flavour=([rdma]=-full) # of the kernel
 read -ra images <<< "${IMAGES:-guest io slurm package}"
 passed=0 failed=0
+failures=$(mktemp) || exit 1 # said once more at the end
+trap 'rm -f "$failures"' EXIT
 
 need() {
 	command -v "$1" > /dev/null && return
@@ -43,6 +45,13 @@ row() {
 # What the guest says are lines "@@ NAME ok|FAILED|-" and two that fill the first columns.
 said() {
 	sed -n "s/^@@ $2 //p" "$1" | tail -n 1
+}
+
+# A line for each check that failed, with what the guest said of it.
+why() {
+	awk -v of="FAILED $2, $3:" '/^@@ .* FAILED$/ { print of, $2 ":" said } /^@@ / { said = ""; next } { said = said " " $0 }' \
+		"$1" | tr -s ' '
+	grep -q '^@@RC=' "$1" || echo "FAILED $2, $3: it did not come to its end"
 }
 
 # boot KERNEL IMAGE COLUMN...: a row of the table of this image
@@ -78,6 +87,7 @@ boot() {
 	row "${cells[@]}" >> "$build/vm/$image.table"
 	sed -n 's/^@@+ //p' "$console" >> "$build/vm/$image.table"
 	grep -qE '^@@RC=0$' "$console" || cat "$console"
+	why "$console" "$want" "$image" >> "$failures"
 }
 
 for tool in qemu-system-x86_64 busybox cpio jq fio mkfs.ext4 slurmctld slurmd munged; do
@@ -96,5 +106,6 @@ done
 for image in "${images[@]}"; do
 	cat "$build/vm/$image.table"
 done
+cut -c 1-400 "$failures"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -92,7 +92,8 @@ class Churn:
     def repeat(self, kind, rng):
         name, due = kind.__name__, time.monotonic()
         self.rounds[name] = 0
-        while not self.over.wait(max(0, due + rng.uniform(0, self.period_s / 2) - time.monotonic())):
+        # a tick is as long as the shorter period: with less scatter all would meet the same piece of it
+        while not self.over.wait(max(0, due + rng.uniform(0, self.period_s) - time.monotonic())):
             due += self.period_s
             try:
                 kind(rng)

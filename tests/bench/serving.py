@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 import time
 
 from common import BUILD, CLIENT_CPU, DAEMON_CPU, Daemon, NGINX, NODE_EXPORTER, Tool, fleet, median, pinned, spread
@@ -18,6 +19,18 @@ http {{
     default_type "text/plain; version=0.0.4; charset=utf-8";
     server {{ listen 127.0.0.1:{port}; root {folder}; }}
 }}
+"""
+# the least that can be had where the bytes are made anew: it reads whatever it is asked, and sends from its memory
+SENDER = """
+import socket, sys
+with open(sys.argv[2], "rb") as file:
+    body = file.read()
+answer = b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listener:
+    while True:
+        client, _ = listener.accept()
+        while client.recv(8192):
+            client.sendall(answer)
 """
 
 
@@ -59,6 +72,13 @@ def nginx(run, text):
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)
     return Server("nginx with the same bytes as a file", [NGINX, "-c", f"{folder}/conf"], port)
+
+
+def sender(run, text):
+    path, port = os.path.join(run.folder, "bytes"), free_port()
+    with open(path, "w") as f:
+        f.write(text)
+    return Server("a loop that sends the same bytes from memory", [sys.executable, "-c", SENDER, str(port), path], port)
 
 
 def scrape(port, *coding):
@@ -135,7 +155,8 @@ def bench_scrape(run):
     ours, packed, others = [], [], [node_exporter()] if NODE_EXPORTER else []
     with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
         time.sleep(2)
-        others += [nginx(run, daemon.get())] if NGINX else []
+        text = daemon.get()
+        others += [sender(run, text)] + ([nginx(run, text)] if NGINX else [])
         for _ in range(SCRAPE_ROUNDS):
             ours.append(scrape(daemon.metrics_port))
             packed.append(scrape(daemon.metrics_port, "gzip"))
@@ -156,8 +177,10 @@ def bench_scrape(run):
     run.note("Scrapes", f"""Each server on one core, one client on another that keeps its connection and asks again at
         once, in turns of {SCRAPE_MS / 1000:.0f} s, {SCRAPE_ROUNDS} of each. Live data of {SCRAPE_PROCESSES}
         processes; every scrape is rendered anew. nginx has one worker, sendfile and its cache of open files, and
-        sends a file that is one of our answers: what it does not do is to make the answer. The node exporter collects
-        from /proc and /sys at each scrape, so it does other work than we do.
+        sends a file that is one of our answers: what it does not do is to make the answer, and by sendfile the kernel
+        need not copy it either. Whoever makes an answer anew has it copied: a loop that does nothing but send the same
+        bytes from its memory shows what is left to be won. The node exporter collects from /proc and /sys at each
+        scrape, so it does other work than we do.
         {f"Not installed here: {', '.join(absent)}." if absent else ''}""")
 
 

@@ -17,7 +17,7 @@ def sample(daemon):
     heap, tables = resident(daemon.pid)
     metrics = daemon.metrics()
     return {"hour": metrics.one("zernel_ticks_total") / TICKS_OF_HOUR, "heap": heap, "tables": tables,
-            "files": daemon.fds(), "cpu_s": cpu_s(daemon.pid), "health": daemon.health()[0],
+            "files": daemon.fds_at_rest(), "cpu_s": cpu_s(daemon.pid), "health": daemon.health()[0],
             "rows": sum(v for (name, _), v in metrics.items() if name == "zernel_table_entries"),
             "lost": sum(metrics.lost().values())}
 
@@ -36,7 +36,7 @@ def rows_of(first, later):
                                      ("its tables and buffers, at most", "tables", 0.5))]
     counts = [(name, round(most(first, key)), round(most(later, key)), limit,
                most(later, key) <= most(first, key) * room)
-              for name, key, limit, room in (("open files, at most", "files", "as many", 1),
+              for name, key, limit, room in (("open files, at rest", "files", "as many", 1),
                                              ("rows of tables in use, at most", "rows", "a tenth more", 1.1))]
     return held + counts + [
         ("CPU of a tick, with what it is told", f"{tick_ms(first):.2f} ms", f"{tick_ms(later):.2f} ms", "1.25 times",

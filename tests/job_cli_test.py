@@ -100,12 +100,16 @@ class Fake:
             connection.close()
 
 
+def environment(where, env=None):
+    """The command's: env or what Slurm sets, where the socket is, and no configuration of this machine."""
+    return {**(SLURM if env is None else env), "ZERNEL_CONTROL": f"{where}/run/control.sock",
+        "ZERNEL_CONFIG": "/dev/null"}
+
+
 def call(where, *arguments, env=None, binary=None, **more):
     """The finished command; env: besides where the socket is."""
-    env = {**(SLURM if env is None else env), "ZERNEL_CONTROL": f"{where}/run/control.sock",
-        "ZERNEL_CONFIG": "/dev/null"}
     more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-    return subprocess.run([binary or BINARY, "job", *arguments], env=env, timeout=HANG_S, **more)
+    return subprocess.run([binary or BINARY, "job", *arguments], env=environment(where, env), timeout=HANG_S, **more)
 
 
 def timed(where, verb):
@@ -226,7 +230,7 @@ def test_no_processor():
     with folder() as where:
         fake = Fake(f"{where}/run/control.sock")
         hook = subprocess.Popen([BINARY, "job", "start", "--slurm"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                env={**SLURM, "ZERNEL_CONTROL": f"{where}/run/control.sock"})
+                                env=environment(where))
         until(lambda: fake.kept, "it calls")
         hook.send_signal(signal.SIGSTOP)
         time.sleep(2 * LIMIT_S)

@@ -266,12 +266,29 @@ static void date_message(struct zn_call *c)
 	c->len = o.len;
 }
 
+static volatile sig_atomic_t is_at_file; /* the daemon is not waited for any more */
+
+static void limit_time(int ms)
+{
+	struct itimerval limit = {.it_value.tv_usec = ms * 1000};
+
+	setitimer(ITIMER_REAL, &limit, NULL);
+}
+
+static void begin_file(void)
+{
+	is_at_file = true;
+	limit_time(SLURM_FILE_MS);
+}
+
 /* The file comes first: it is what matters, should the time be over before there is order. */
 static int leave_message(struct zn_call *c)
 {
 	char path[ZN_TEXT_MAX], name[ZN_NAME_BYTES], oldest[ZN_NAME_BYTES];
-	int folder = zn_message_folder(path, c->socket) ? open_folder(c, path) : -ENOENT, err;
+	int folder, err;
 
+	begin_file();
+	folder = zn_message_folder(path, c->socket) ? open_folder(c, path) : -ENOENT;
 	if (folder < 0)
 		return folder;
 	date_message(c);
@@ -285,37 +302,26 @@ static int leave_message(struct zn_call *c)
 
 /* ---- In a prolog or epilog. ---- */
 
-static volatile sig_atomic_t has_waited; /* for the daemon */
-
-static void begin_file(void)
-{
-	struct itimerval limit = {.it_value.tv_usec = SLURM_FILE_MS * 1000};
-
-	has_waited = true;
-	setitimer(ITIMER_REAL, &limit, NULL);
-}
-
 /* The time is over: the program ends, whatever it waits for. One that still waits for the daemon had no processor when
  * that wait was to end, and the message is not left yet: the signal ends the wait, and the time of the file begins. */
 static void too_late(int signal)
 {
 	(void)signal;
-	if (has_waited)
+	if (is_at_file)
 		_exit(EXIT_SUCCESS);
 	begin_file();
 }
 
-static void limit_time(void)
+static void hold_to_time(void)
 {
 	struct sigaction action = {.sa_handler = too_late};
-	struct itimerval limit = {.it_value.tv_usec = (SLURM_ANSWER_MS + SLURM_FILE_MS) * 1000};
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
 	sigaction(SIGALRM, &action, NULL);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	setitimer(ITIMER_REAL, &limit, NULL);
+	limit_time(SLURM_ANSWER_MS + SLURM_FILE_MS);
 }
 
 static int run_slurm(struct zn_call *c, int argc, char **argv)
@@ -336,7 +342,6 @@ static int run_slurm(struct zn_call *c, int argc, char **argv)
 	result = zn_call(c);
 	if (result == ZN_CALL_REFUSED)
 		complain_of("the daemon refused job %s: %s", c->message.value[ZN_KEY_ID], c->why);
-	begin_file();
 	if (result == ZN_CALL_UNANSWERED && (err = leave_message(c)))
 		complain_of("job %s: %s; cannot leave a file for it: %s", c->message.value[ZN_KEY_ID], c->why,
 			strerror(-err));
@@ -501,7 +506,7 @@ int zn_jobctl_main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* write() says so as well */
 	if (in_hook)
-		limit_time();
+		hold_to_time();
 	hold_streams();
 	if (!in_hook && is_given(argc, argv, "--help"))
 		return fputs(USAGE, stdout) < 0;

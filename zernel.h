@@ -582,7 +582,11 @@ enum zn_stall {
 		ZN_STALL_COUNT
 };
 _Static_assert(ZN_C_STALL_OTHER - ZN_C_STALL_CPU + 1 == ZN_STALL_COUNT, "each cause has its counter");
-#define ZN_STALL_PENDING ZN_STALL_COUNT /* not known yet: asleep on a futex, until it is woken */
+/* Not known yet: it is asleep on a futex, until it is woken; or no switch of it was seen, until one is. */
+#define ZN_STALL_PENDING ZN_STALL_COUNT
+/* Whether the time of threads that launch is followed. The tracepoints of the scheduler come at the first tick at which
+ * there is a tracked process: until then nobody says that a thread sleeps. */
+enum zn_stalls_followed { ZN_STALLS_NOT, ZN_STALLS_ONCE_WATCHED, ZN_STALLS_WATCHED };
 
 enum zn_alloc_kind { ZN_K_DEVICE, ZN_K_MANAGED, ZN_K_ASYNC, ZN_K_POOL, ZN_K_VMM, ZN_K_HOST, ZN_KIND_COUNT };
 
@@ -889,7 +893,7 @@ struct zn_shared {
 	__u32 pid_filter[ZN_PID_FILTER_BYTES];
 	__u16 mark_row
 		[ZN_PID_FILTER_BYTES]; /* the row of one of those tracked processes; the others are found in a hash */
-	__u32 stalls;      /* 1: the scheduler is watched, so the time of threads that launch can be followed */
+	__u32 stalls;      /* enum zn_stalls_followed: whether the time of threads that launch can be; the daemon's */
 	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
 	__u32 sched_mask;  /* sets of threads less one; the daemon writes it at start */
 	__u32 jiffy_ns;    /* of the kernel's own clock tick; the daemon writes it at start */

@@ -290,7 +290,7 @@ static __always_inline void zn_launching(struct zn_thread *t)
 }
 
 /* The thread is inside a function that waits (GPU, DIST), or has left it (CPU). That is known of a process that is
- * spared too; what its thread does outside is not. */
+ * spared too; what its thread does outside is not, nor where switches are not watched yet. */
 static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 state)
 {
 	struct zn_thread_state *o =
@@ -300,7 +300,7 @@ static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 stat
 	if (!p || o->inside == state)
 		return;
 	o->inside = state;
-	zn_stall_to(o, p, now, state);
+	zn_stall_to(o, p, now, state == ZN_STALL_CPU && shared.stalls != ZN_STALLS_WATCHED ? ZN_STALL_PENDING : state);
 	if (state == ZN_STALL_CPU && zn_spares(p, ZN_SPARE_SWITCHES))
 		o->word = 0;
 }

@@ -46,13 +46,25 @@ static void services_tick(struct zn_daemon *d)
 		zn_serving_join(&d->servings, &d->joined);
 }
 
+/* Switches are said to be watched while they are, and not a moment longer. */
+static void want_kernel(struct zn_daemon *d, bool wanted)
+{
+	uint32_t *stalls = &d->probe.arena.shared->stalls;
+
+	if (*stalls && !wanted)
+		__atomic_store_n(stalls, ZN_STALLS_ONCE_WATCHED, __ATOMIC_SEQ_CST);
+	zn_kernel_want(&d->probe.kernel, wanted);
+	if (*stalls && wanted)
+		__atomic_store_n(stalls, ZN_STALLS_WATCHED, __ATOMIC_SEQ_CST);
+}
+
 static void live_tick(struct zn_daemon *d)
 {
 	bool wanted = d->probe.arena.shared->procs > 0;
 	char why[ZN_TEXT_MAX];
 
 	d->probe.arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
-	zn_kernel_want(&d->probe.kernel, wanted);
+	want_kernel(d, wanted);
 	zn_cost_after(&d->probe, &d->budget.file_ns, &d->budget.call_ns);
 	if (wanted)
 		zn_daemon_find_gpus(d);

@@ -138,7 +138,8 @@ static void load_rest(struct zn_probe *p)
 {
 	zn_object_load_stacks(p);
 	p->arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
-	p->arena.shared->stalls = p->kernel.method[ZN_FAM_SCHED] != ZN_METHOD_NONE;
+	p->arena.shared->stalls =
+		p->kernel.method[ZN_FAM_SCHED] == ZN_METHOD_NONE ? ZN_STALLS_NOT : ZN_STALLS_ONCE_WATCHED;
 }
 
 void zn_probe_load(struct zn_probe *p)

@@ -7,7 +7,7 @@ import signal
 import time
 
 from fuse import Fuse
-from harness import ZERNEL, Daemon, check, equal, folder, main, run, test, wait_until
+from harness import CUDA, ZERNEL, Actor, Daemon, check, equal, folder, main, run, test, wait_until
 from jobs import Group
 from signals import RANDOM_MAJOR
 from waits import rank
@@ -384,6 +384,25 @@ def is_said(daemon, actor, what):
                seen=lambda: daemon.process_json(actor.pid)["stalls"])
     wait_until(lambda: f"process {actor.pid} {what}" in daemon.json("/why")["why"][0]["says"], "it is why",
         seen=lambda: daemon.json("/why"))
+
+
+@test
+def a_process_that_is_stopped_before_its_switches_are_watched():
+    """The scheduler's tracepoints come at the tick that finds it: it is not said to run until then and ever after."""
+    daemon = Daemon("--push-interval-ms", "500")
+    actor = Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    with daemon.stopped():
+        actor.do("ready(cuda); launch(cuda, 1); ok(cuda.cuStreamSynchronize(None))")
+        os.kill(actor.pid, signal.SIGSTOP)
+        time.sleep(0.2)
+    try:
+        is_said(daemon, actor, "is stopped by a signal or a debugger")
+        equal(daemon.process_json(actor.pid)["stalls"]["cpu"], None, "its time on the CPU, which nobody knows")
+    finally:
+        os.kill(actor.pid, signal.SIGCONT)
+    actor.do("launch(cuda, 1)")
+    wait_until(lambda: daemon.process_json(actor.pid)["stalls"]["other"] == 1, "it waits for us, and that is seen")
 
 
 @test

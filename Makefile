@@ -355,8 +355,9 @@ compile_commands.json: FORCE
 	  entries '$(CC) $(PLAIN_CFLAGS) $(all_inside) -Itests' $(SRC) $(UNIT_SRC) $(wildcard tests/fuzz/*.c); \
 	  entries '$(CLANG) $(BPF_CFLAGS)' $(wildcard bpf/*.bpf.c); printf '\n]\n'; } > $@
 
+DIST ?= $(B)/dist
 dist: all
-	$(Q)+contrib/dist.sh $(B) $(VERSION) $(COMMIT)
+	$(Q)+contrib/dist.sh $(B) $(DIST) $(VERSION) $(COMMIT)
 
 install: all
 	install -D -m 0755 $(B)/zerneld $(DESTDIR)$(PREFIX)/sbin/zerneld

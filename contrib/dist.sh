@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# dist.sh BUILD VERSION COMMIT: makes what is given away, in BUILD/dist: an archive of the source, one of the program
-# with what belongs to it, two Debian packages, and their checksums. The same commit gives the same bytes with the
-# same compiler.
+# dist.sh BUILD OUT VERSION COMMIT: makes what is given away, in the folder OUT: an archive of the source, one of the
+# program with what belongs to it, two Debian packages, and their checksums. The same commit gives the same bytes with
+# the same compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=$1 version=$2 commit=$3
+build=$1 out=$2 version=$3 commit=$4
 arch=$(dpkg --print-architecture 2> /dev/null || uname -m)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2> /dev/null || stat -c %Y README.md)
 export SOURCE_DATE_EPOCH
@@ -17,7 +17,6 @@ if [ "$(git describe --tags --exact-match --dirty 2> /dev/null)" != "v$version" 
 	number=$version~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).${commit//-/+}
 	version=$version-$commit
 fi
-out=$build/dist
 rm -rf "$out" && mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,6 +4,7 @@
 installs, is upgraded and leaves nothing, the same commit gives the same bytes, the unit is valid and no weaker than
 docs/OPERATIONS.md says, and the daemon runs with the unit's capabilities and system calls alone, whatever option the
 package offers is set."""
+import atexit
 import contextlib
 import glob
 import http.server
@@ -27,6 +28,7 @@ UNIT = "contrib/systemd/zerneld.service"
 GPU_UNIT = "contrib/systemd/zernel-gpu.service"
 passed = failed = 0
 work = tempfile.mkdtemp()
+DIST = f"{work}/dist"  # others may make build/dist meanwhile
 
 
 def run(*command, **more):
@@ -42,14 +44,14 @@ def check(name, good, said=""):
 
 
 def archives():
-    made = run("make", "dist")
+    made = run("make", "dist", f"DIST={DIST}")
     check("make dist", made.returncode == 0, made.stderr)
-    first = open("build/dist/SHA256SUMS").read()
-    sums = run("sha256sum", "-c", "SHA256SUMS", cwd="build/dist")
+    first = open(f"{DIST}/SHA256SUMS").read()
+    sums = run("sha256sum", "-c", "SHA256SUMS", cwd=DIST)
     check("checksums", sums.returncode == 0, sums.stdout)
-    run("make", "dist")
-    check("the same bytes again", open("build/dist/SHA256SUMS").read() == first, "SHA256SUMS differ")
-    tar, = glob.glob("build/dist/*-linux-*.tar.gz")
+    run("make", "dist", f"DIST={DIST}")
+    check("the same bytes again", open(f"{DIST}/SHA256SUMS").read() == first, "SHA256SUMS differ")
+    tar, = glob.glob(f"{DIST}/*-linux-*.tar.gz")
     run("tar", "-xzf", tar, "-C", work)
     top, = glob.glob(f"{work}/zerneld-*")
     for name in ("zerneld", "zernel", "zernel-gpu", "README.md", "LICENSE", UNIT, GPU_UNIT, "contrib/gpu/README.md",
@@ -60,14 +62,14 @@ def archives():
     commit = run("git", "rev-parse", "--short", "HEAD")
     if commit.returncode == 0:
         check("its program names its commit", f" {commit.stdout.strip()}" in run(f"{top}/zerneld", "--version").stdout)
-    source, = [f for f in glob.glob("build/dist/zerneld-*.tar.gz") if f != tar]
+    source, = [f for f in glob.glob(f"{DIST}/zerneld-*.tar.gz") if f != tar]
     listed = run("tar", "-tzf", source).stdout
     check("the source has its version", re.search(r"/VERSION$", listed, re.M))
 
 
 def package_of(name, wanted, verb):
     """Into an empty root and out again."""
-    deb, = glob.glob(f"build/dist/{name}_*.deb")
+    deb, = glob.glob(f"{DIST}/{name}_*.deb")
     root = f"{work}/root-{name}"
     os.makedirs(f"{root}/var/lib/dpkg/updates")
     os.makedirs(f"{root}/var/lib/dpkg/info")
@@ -99,7 +101,7 @@ def package():
 
 def installed():
     """With its own maintainer scripts, on this machine's files, of which nothing is changed: installed.sh."""
-    deb, = glob.glob("build/dist/zerneld_*.deb")
+    deb, = glob.glob(f"{DIST}/zerneld_*.deb")
     made = run("tests/older.sh", deb, f"{work}/older.deb")
     check("a version before it", made.returncode == 0, made.stderr)
     said = subprocess.run(["tests/installed.sh", f"{work}/older.deb", deb], capture_output=True, text=True, timeout=900)
@@ -160,7 +162,13 @@ class Daemon:
         if around[:1] == ("strace",):
             with contextlib.suppress(OSError, IndexError), open(f"/proc/{self.pid}/task/{self.pid}/children") as f:
                 self.pid = int(f.read().split()[0])
+        atexit.register(self.kill)
         check(f"{name}: it says that it is ready", self.ready, self.said())
+
+    def kill(self):
+        """Also where a test broke off: live tests see every daemon."""
+        if self.process.poll() is None:
+            os.kill(self.pid, 9)
 
     def said(self):
         self.log.seek(0)

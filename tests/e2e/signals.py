@@ -187,6 +187,8 @@ def echo():
     for _ in range({SOME}): os.write(d, os.read(a, 1))
 t = threading.Thread(target=echo); t.start()
 for _ in range({SOME}): os.write(b, b'x'); os.read(c, 1)
+t.join()
+while str(t.native_id) in os.listdir("/proc/self/task"): time.sleep(0.001)
 """)
     after = look()
     check(sum(after) - sum(before) >= 2 * SOME, f"{sum(after) - sum(before)} switches of {2 * SOME} at least")

@@ -57,7 +57,7 @@ all: $(B)/zerneld $(B)/zernel $(B)/zernel-gpu
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp check-slow bench soak fuzz docs dist install clean setup format format-check tests
+.PHONY: FORCE lint tidy all help structure run check check-slurm check-otlp check-slow bench soak fuzz docs dist install clean setup format format-check tests tools unit
 
 $(B):
 	$(Q)mkdir -p $@
@@ -246,14 +246,16 @@ $(T)/zerneld-fast: $(OBJ) tests/soak/fast_clock.c
 	@mkdir -p $(T)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) -Wl,--wrap=clock_gettime,--wrap=timerfd_settime,--wrap=epoll_wait $^ -o $@ $(LIBS)
 
-tests: all $(UNIT) $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/libnvidia-ml.so.1 $(T)/nvml-old/libnvidia-ml.so.1 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/nest $(T)/libnest.so $(T)/matrix $(T)/load $(T)/json_write $(T)/otlp_dump $(T)/ws_echo $(T)/zerneld-alloc
+# tools: what tests use beside the product; unit: what is linked with the archive of build/test, see tests/run.sh
+tools: all build/bench/libzernel.a $(T)/libcuda.so.1 $(ENTRIES) $(T)/libnccl.so.2 $(T)/libamdhip64.so.6 $(T)/libnvidia-ml.so.1 $(T)/nvml-old/libnvidia-ml.so.1 $(T)/driver $(T)/caller $(T)/waiter $(T)/burst $(T)/forks $(T)/nest $(T)/libnest.so $(T)/matrix $(T)/load $(T)/ws_echo $(T)/zerneld-alloc
+unit: $(UNIT) $(T)/json_write $(T)/otlp_dump
+tests: tools unit
 
 setup:
 	@tests/setup.sh build
 
-check:
-	@tests/setup.sh check
-	@$(MAKE) --no-print-directory tests
+check: setup
+	@tests/setup.sh check & packages=$$!; $(MAKE) --no-print-directory tools && wait $$packages
 	@tests/run.sh
 
 # a real Slurm on this machine, and what reports say of its jobs (part of check); as root

@@ -113,14 +113,22 @@ whole() {
 	run load_live 600 "$python" tests/load/run.py live_calls
 }
 
+# built here, as a third of all compiling is for these
 unit() {
-	local source
+	local source start=$SECONDS
 	others=()
+	if ! make --no-print-directory -j"$(nproc)" unit >"$work/unit.build" 2>&1; then
+		failed=$((failed + 1))
+		in_one_piece < <(echo "---- unit tests: they do not compile" && cat "$work/unit.build")
+		return
+	fi
+	echo "unit tests: compiled, $((SECONDS - start)) s from $start s on"
 	for source in tests/unit/*/*_test.c; do
 		beside "$(basename "$source" .c)" 600 "$tests/$(basename "$source" .c)"
 	done
 	await_others
 	run json_strict 360 "$python" tests/json_strict.py "$tests/json_write"
+	run otlp_test 360 node tests/web/otlp.test.mjs
 	run day 900 "$tests/scenario_test" day
 }
 
@@ -132,7 +140,6 @@ simulated() {
 	run job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
 	run readers_test 200 node tests/web/readers.test.mjs
 	run alerts_cli_test 360 "$python" tests/alerts_cli_test.py build/zernel
-	run otlp_test 360 node tests/web/otlp.test.mjs
 }
 
 # and those with a Prometheus or a store behind them.

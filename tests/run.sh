@@ -134,7 +134,7 @@ unit() {
 
 # Daemons that simulate,
 simulated() {
-	run load 900 "$python" tests/load/run.py '!live_calls'
+	run load 900 "$python" tests/load/run.py --simulated
 	run page_test 900 node tests/web/page.test.mjs '!a live daemon'
 	run watch_test 900 "$python" tests/watch_test.py build/zernel
 	run job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
@@ -160,6 +160,7 @@ while read -r -a command; do
 done < <(echo "${BESIDE:-}" | grep .)
 await_others
 live timed 1200 tests/e2e/run.py --timed
+run load_timed 600 "$python" tests/load/run.py --timed
 live pytorch 1800 tests/pytorch/run.py
 
 echo "$passed passed, $failed failed"

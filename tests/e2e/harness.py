@@ -728,10 +728,12 @@ def run_lanes(functions):
 
 
 def is_chosen(function, pattern):
-    """A pattern is a part of the name, with a ! before it for all others; or --timed, or --untimed for all others."""
+    """A pattern is a part of the name; or --timed, or --untimed for all others; or --simulated."""
+    if pattern == "--simulated":
+        return is_simulated(function)
     if pattern in ("--timed", "--untimed"):
         return getattr(function, "timed", False) == (pattern == "--timed")
-    return pattern[1:] not in function.__name__ if pattern.startswith("!") else pattern in function.__name__
+    return pattern in function.__name__
 
 
 def list_slowest(results):

@@ -14,7 +14,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from clients import Frames, handshake
-from harness import ZERNELD, Absent, check, equal, folder, need, parse_json, parse_metrics, test
+from harness import ZERNELD, Absent, check, equal, folder, need, parse_json, parse_metrics, test, test_simulated
 
 EXIT, GO, ANY = "exits", "goes on", "either"
 TIMES = 4
@@ -226,7 +226,7 @@ def fail(function, cases, at_once=AT_ONCE):
     print(f"{len(cases)} faults", flush=True)
 
 
-@test
+@test_simulated
 def calls_that_fail_while_starting():
     made = calls_while_starting()
     equal([call for call, _, _ in STARTING if not made[call]], [], "calls that are not made")
@@ -234,14 +234,14 @@ def calls_that_fail_while_starting():
                           for n in range(1, min(1 if call in OURS_FIRST else TIMES, made[call]) + 1)])
 
 
-@test
+@test_simulated
 def calls_that_fail_while_serving():
     made = calls_while_starting()
     fail(while_serving, [(call, error, made[call] + n) for call, errors in SERVING for error in errors.split()
                          for n in range(1, TIMES + 1)])
 
 
-@test
+@test_simulated
 def calls_that_fail_again_and_again():
     """Some requests may get lost, but not all."""
     made = calls_while_starting()

@@ -11,7 +11,8 @@ import subprocess
 import time
 
 from clients import Frames, handshake
-from harness import TOOLS, ZERNELD, Daemon, Process, State, check, equal, need, parse_json, test, test_timed, wait_until
+from harness import TOOLS, ZERNELD, Daemon, Process, State, check, equal, need, parse_json, test_simulated, test_timed, \
+    wait_until
 
 LOAD = os.path.join(TOOLS, "load")
 MIB = 1 << 20
@@ -158,7 +159,7 @@ def answer_to_scrape(port):
     return body.decode() if head.startswith(b"HTTP/1.1 200 ") else None
 
 
-@test
+@test_simulated
 def a_greedy_peer_takes_nothing_from_others():
     daemon = Daemon("--simulate", "--max-connections-per-peer", "8")
     greedy = [dial(daemon.port, "127.0.11.1") for _ in range(8)]
@@ -210,7 +211,7 @@ def late_client(daemon):
     return Frames(s, handshake(s))
 
 
-@test
+@test_simulated
 def a_client_that_reads_late_gets_the_newest_and_no_queue():
     daemon = Daemon("--simulate", "--push-interval-ms", "100")
     frames = late_client(daemon)
@@ -229,7 +230,7 @@ def a_client_that_reads_late_gets_the_newest_and_no_queue():
     check(daemon.metrics().lost().get("ws_frame"), "what it missed is counted")
 
 
-@test
+@test_simulated
 def a_client_that_never_reads_again_is_given_up():
     daemon = Daemon("--simulate", "--push-interval-ms", "100")
     frames = late_client(daemon)

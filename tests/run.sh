@@ -64,11 +64,6 @@ beside() {
 	behind "$1" run "$@"
 }
 
-yield() {
-	renice -n 10 "$BASHPID" >/dev/null
-	"$@"
-}
-
 await_others() {
 	local name p f
 	wait
@@ -113,10 +108,11 @@ whole() {
 	run load_live 600 "$python" tests/load/run.py live_calls
 }
 
-# built here, as a third of all compiling is for these
+# Built here, as a third of all compiling is for these. The others mostly wait, and have the processors first.
 unit() {
 	local source start=$SECONDS
 	others=()
+	renice -n 15 "$BASHPID" >/dev/null
 	if ! make --no-print-directory -j"$(nproc)" unit >"$work/unit.build" 2>&1; then
 		failed=$((failed + 1))
 		in_one_piece < <(echo "---- unit tests: they do not compile" && cat "$work/unit.build")
@@ -149,11 +145,9 @@ received() {
 	run otlp 900 "$python" tests/otlp/run.py
 }
 
-# The tests of the whole machine mostly wait, and there are most of them. What they leave of the processors is for the
-# others first, and then for BESIDE. No time decides in these.
-behind whole whole
-for lane in simulated received unit; do
-	behind "$lane" yield "$lane"
+# No time decides in these. What they leave of the processors is for BESIDE.
+for lane in whole simulated received unit; do
+	behind "$lane" "$lane"
 done
 while read -r -a command; do
 	behind "${command[-1]}" run "${command[-1]}" 3000 "${command[@]}"

@@ -326,7 +326,7 @@ class Fleet:
 
     def api(self, path, **query):
         url = f"{self.server}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return json.load(answer)["data"]
 
     def query(self, expr, at=None):
@@ -341,7 +341,7 @@ class Fleet:
     def pages(self):
         """[(name, labels, value)] of COUNTERS on all nodes."""
         def page(node):
-            with urllib.request.urlopen(f"http://{node}:{self.port}/metrics", timeout=60) as answer:
+            with urllib.request.urlopen(f"http://{node}:{self.port}/metrics", timeout=PATIENCE) as answer:
                 lines = [line for line in answer.read().decode().split("\n") if line.startswith(COUNTERS)]
             return [(m.group(1), parse_labels(m.group(2)), float(m.group(3))) for m in map(LINE.fullmatch, lines)]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:

@@ -6,7 +6,7 @@
 # make soak       a simulated day, 30 minutes of coming and going, and writes docs/SOAK.md; SOAK_MINUTES=3 is shorter
 # make fuzz       a minute of each fuzz target
 # make docs       docs/METRICS.md from the metric table       make dist   archives, a Debian package, checksums
-# make install    DESTDIR and PREFIX are honoured             make clean
+# make install    DESTDIR and PREFIX are honoured, by make dist DIST            make clean
 # make tidy       clang-tidy                             make lint   ESLint, on the page
 # make structure  which folder calls which, names: docs/DESIGN.md
 # make compile_commands.json   for editors                    make help     this list

@@ -167,8 +167,9 @@ class Daemon:
 
     def kill(self):
         """Also where a test broke off: live tests see every daemon."""
-        if self.process.poll() is None:
-            os.kill(self.pid, 9)
+        with contextlib.suppress(ProcessLookupError):
+            if self.process.poll() is None:
+                os.kill(self.pid, 9)
 
     def said(self):
         self.log.seek(0)

@@ -82,8 +82,8 @@ skip() {
 	[ "${CI:-}" != true ] || failed=$((failed + $2))
 }
 
-# live NAME SECONDS PROGRAM [--timed|--untimed]: what needs root and probes; its tests are functions under @test in the
-# PROGRAM's folder
+# live NAME SECONDS PROGRAM [--timed|--untimed|--live]: what needs root and probes; its tests are functions under @test
+# in the PROGRAM's folder
 live() {
 	local count which='^@test'
 	if [ "$(id -u)" = 0 ] && [ -e /sys/kernel/btf/vmlinux ]; then
@@ -93,6 +93,7 @@ live() {
 	case ${4:-} in
 	--timed) which='^@test_timed$' ;;
 	--untimed) which='^@test(_simulated|_shared)?$' ;;
+	--live) which='^@test(_shared)?$' ;;
 	esac
 	count=$(cat "$(dirname "$3")"/*.py | grep -cE "$which")
 	skip "$1" "$count" "they need root and a kernel with BTF"
@@ -105,7 +106,7 @@ whole() {
 	live slurm 1800 tests/slurm/run.py
 	run dist_test 900 "$python" tests/dist_test.py
 	run page_live 200 node tests/web/page.test.mjs 'a live daemon'
-	run load_live 600 "$python" tests/load/run.py live_calls
+	live load_live 600 tests/load/run.py --live
 }
 
 # Built here, as a third of all compiling is for these. The others mostly wait, and have the processors first.

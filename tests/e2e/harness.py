@@ -615,7 +615,7 @@ def run_measured(function):
 
 def run_tries(function):
     """One that holds times against each other fails if it does so twice while others leave the machine alone."""
-    if not getattr(function, "timed", False):
+    if not is_timed(function):
         return run_one(function)
     failed, shares = 0, []
     while failed < 2 and len(shares) < 4:
@@ -716,7 +716,7 @@ def run_beside(functions, results):
 
 def run_lanes(functions):
     """Simulated tests beside live ones; those that hold times against each other after both."""
-    timed = [f for f in functions if getattr(f, "timed", False)]
+    timed = [f for f in functions if is_timed(f)]
     simulated = [f for f in functions if is_simulated(f)]
     live = [f for f in functions if f not in timed and f not in simulated]
     if not live or not simulated:
@@ -727,13 +727,21 @@ def run_lanes(functions):
     return results + run_in_turn(timed)
 
 
+def is_timed(function):
+    return getattr(function, "timed", False)
+
+
+CHOICES = {
+    "--timed": is_timed,
+    "--untimed": lambda function: not is_timed(function),
+    "--simulated": is_simulated,
+    "--live": lambda function: not is_timed(function) and not is_simulated(function),
+}
+
+
 def is_chosen(function, pattern):
-    """A pattern is a part of the name; or --timed, or --untimed for all others; or --simulated."""
-    if pattern == "--simulated":
-        return is_simulated(function)
-    if pattern in ("--timed", "--untimed"):
-        return getattr(function, "timed", False) == (pattern == "--timed")
-    return pattern in function.__name__
+    """A pattern is one of CHOICES, or a part of the name."""
+    return CHOICES[pattern](function) if pattern in CHOICES else pattern in function.__name__
 
 
 def list_slowest(results):

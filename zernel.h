@@ -882,6 +882,7 @@ struct zn_shared {
 	__u64 rdma_majors[ZN_MAJOR_WORDS]; /* the same of devices of RDMA */
 	struct zn_gpu_calls gpu_calls;
 	__u64 io_change; /* raised at each tick, when a series of file I/O has gone, and when a process changes its job */
+	__u64 io_made;   /* raised when a program has made a series of file I/O */
 	__u64 oom_kills; /* of tracked processes and their workers, of no job */
 	__u64 by_call;   /* those of them that stand on the tracepoints of system calls */
 	__u64 since_ns; /* a thread that is older may have called libraries before they were hooked; the daemon writes it */
@@ -922,7 +923,7 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 7 + 2 * ZN_MAJOR_WORDS + 13 + ZN_CALIB_MAX) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 7 + 2 * ZN_MAJOR_WORDS + 14 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES + 32 +
 			2 * ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +
@@ -8193,6 +8194,8 @@ struct zn_io_sums {
 	struct zn_quota quota;
 	struct zn_io_sum_row row[ZN_HISTS_MAX + ZN_IO_MAX];
 	uint32_t row_high, row_count;
+	uint64_t made;                /* of zn_shared.io_made, whose rows are here */
+	uint32_t version;             /* of the names of mounts that the rows have */
 	uint16_t hidden[ZN_JOBS_MAX]; /* by a job's slot: operations, a bit each, of rows of it that wait */
 	uint64_t tick_ns;
 	struct zn_io_entry entry[ZN_IO_MAX]; /* scratch */

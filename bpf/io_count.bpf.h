@@ -115,6 +115,7 @@ static __noinline __u32 series_claim(const struct zn_io_key *key, struct file *f
 		return series_refused(key);
 	}
 	if (bpf_map_update_elem(&io_rows, key, &row, BPF_NOEXIST) == 0) {
+		ZN_ADD(shared.io_made, 1); /* behind it: who has seen this finds the row */
 		zn_emit(ZN_EV_DEVICE, row.user, key->dev, elder_processes());
 		return row.hist;
 	}

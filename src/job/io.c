@@ -277,13 +277,19 @@ static void row_check(struct zn_io_sums *f, uint32_t slot)
 		row_rename(f, slot, mount);
 }
 
-void zn_io_sums_refresh(struct zn_io_sums *f)
+/* Gives their names to all rows. */
+static void rows_check(struct zn_io_sums *f)
 {
-	size_t n = f->arena->ops->io ? f->arena->ops->io(f->arena, f->entry, ZN_IO_MAX) : 0;
-
+	f->version = f->mounts.version; /* before it, as it may ask for one more mount */
 	for (uint32_t slot = ZN_HISTS_FIRST; slot < f->row_high; slot++)
 		if (f->row[slot].state == ZN_ROW_LIVE)
 			row_check(f, slot);
+}
+
+static void rows_read(struct zn_io_sums *f)
+{
+	size_t n = f->arena->ops->io ? f->arena->ops->io(f->arena, f->entry, ZN_IO_MAX) : 0;
+
 	for (size_t i = 0; i < n; i++) {
 		const struct zn_io_entry *e = &f->entry[i];
 
@@ -294,7 +300,26 @@ void zn_io_sums_refresh(struct zn_io_sums *f)
 	f->row_count = (uint32_t)n;
 	if (f->jobs)
 		f->jobs->crowded = f->row_count > ZN_IO_MAX / 8 * 7; /* more than the jobs of one user may have */
+}
+
+/* all: whether anything is known to have changed or not. To read a table that is nearly empty costs a look at all its
+ * places. */
+static void refresh(struct zn_io_sums *f, bool all)
+{
+	uint64_t made = __atomic_load_n(&f->arena->shared->io_made, __ATOMIC_ACQUIRE);
+	bool named = all || f->version != f->mounts.version;
+
+	if (named)
+		rows_check(f);
+	if (all || f->made != made)
+		rows_read(f);
+	f->made = made;
 	zn_mounts_hurry(&f->mounts); /* at the end, as it comes back here to give the new names */
+}
+
+void zn_io_sums_refresh(struct zn_io_sums *f)
+{
+	refresh(f, false);
 }
 
 /* ---- The tick. ---- */
@@ -453,7 +478,7 @@ void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns)
 	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from
 	 * here on. */
 	zn_io_changed(f->arena->shared);
-	zn_io_sums_refresh(f);
+	refresh(f, true);
 	for (uint32_t i = 0; i < f->high; i++)
 		if (f->io_sum[i].used)
 			io_sum_tick(f, &f->io_sum[i], now_ns);

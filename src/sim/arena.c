@@ -453,6 +453,7 @@ static struct zn_io_entry *memory_io_claim(struct zn_memory_arena *p, const stru
 	}
 	e.row.hist = whole ? zn_memory_hist(p) : ZN_HISTS_MAX + p->coarse[--p->coarse_count];
 	p->io[p->io_count] = e;
+	p->arena.shared->io_made++;
 	return &p->io[p->io_count++];
 }
 

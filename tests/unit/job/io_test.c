@@ -144,6 +144,42 @@ T(shards_and_operations_add_up)
 	CHECK_EQ(bytes("", "/home", "nfs4"), 16 * 100 + 120 + 1000);
 }
 
+static uint32_t table_reads;
+
+static size_t count_reads(struct zn_arena *a, struct zn_io_entry *to, size_t cap)
+{
+	(void)a, (void)to, (void)cap;
+	table_reads++;
+	return 0;
+}
+
+/* A scrape reads it if anything is new, a tick in any case. */
+T(the_table_is_read_when_a_series_was_made)
+{
+	const struct zn_arena_ops *ops;
+	struct zn_arena_ops counted;
+
+	start();
+	happen(none, HOME, ZN_IO_READ, 0, 5);
+	zn_io_sums_refresh(&io_sums);
+	ops = memory.arena.ops;
+	counted = *ops;
+	counted.io = count_reads;
+	memory.arena.ops = &counted;
+	table_reads = 0;
+	happen(none, HOME, ZN_IO_READ, 0, 6);
+	zn_io_sums_refresh(&io_sums);
+	CHECK_EQ(table_reads, 0);
+	CHECK_EQ(bytes("", "/home", "nfs4"), 11);
+	happen(none, HOME, ZN_IO_WRITE, 0, 7);
+	zn_io_sums_refresh(&io_sums);
+	zn_io_sums_refresh(&io_sums);
+	CHECK_EQ(table_reads, 1);
+	tick(1);
+	CHECK_EQ(table_reads, 2);
+	memory.arena.ops = ops;
+}
+
 T(rates_are_of_the_last_tick)
 {
 	const struct zn_io_sum *f;
@@ -586,6 +622,7 @@ T(figures_that_are_not_whole_are_null)
 int main(void)
 {
 	RUN(shards_and_operations_add_up);
+	RUN(the_table_is_read_when_a_series_was_made);
 	RUN(rates_are_of_the_last_tick);
 	RUN(two_devices_on_one_mount_are_one_series);
 	RUN(stacked_mounts_of_two_types_share_durations);

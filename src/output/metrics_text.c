@@ -23,11 +23,13 @@ static struct zn_exemplar exemplars[ZN_SERVICES_MAX * ZN_SLOWEST];
 struct text {
 	struct zn_out *out;
 	bool openmetrics, brief;
-	enum zn_metric_type type;  /* of the family at hand */
-	struct zn_str name, base;  /* of its samples; without _total */
-	size_t labels, labels_len; /* of the series at hand, as above */
-	size_t durations;          /* entries in use */
-	uint32_t exemplars;        /* likewise */
+	const struct zn_metric *metric; /* whose family is at hand */
+	enum zn_metric_type type;       /* of the family */
+	struct zn_str name, base;       /* of its samples; without _total */
+	size_t head;                    /* where its first line begins; 0: its head is not written */
+	size_t labels, labels_len;      /* of the series at hand, as above */
+	size_t durations;               /* entries in use */
+	uint32_t exemplars;             /* likewise */
 	/* The last long value of a label: what it is, and how it is written. It comes with each symbol of a library. */
 	size_t long_len, escaped_len;
 	char long_value[ESCAPED_MAX / 3], escaped[ESCAPED_MAX];
@@ -124,7 +126,6 @@ static void open_family(struct text *t, const struct zn_metric *m)
 
 	t->type = m->type;
 	t->name = t->base = name;
-	t->durations = t->exemplars = 0;
 	if (m->type == ZN_METRIC_COUNTER)
 		t->base.len -= strlen("_total");
 	if (t->openmetrics && m->type == ZN_METRIC_COUNTER)
@@ -180,37 +181,58 @@ static char *put_kept(struct text *t, char *to, struct zn_str s)
 	return copy_text(to, (struct zn_str){t->escaped, t->escaped_len});
 }
 
-/* Sixteen bytes at once, on any processor that GCC knows. */
-typedef uint8_t bytes16 __attribute__((vector_size(16)));
+#define EACH_BYTE(b) (0x0101010101010101 * (uint64_t)(b))
 
-/* One of them is one that a value cannot be written with as it is. */
-static inline bool has_special(bytes16 b)
+/* Not 0: one of eight bytes is 0. The lowest bit that is set is right, the others need not be. */
+static inline uint64_t has_zero(uint64_t eight)
 {
-	bytes16 found = (b & 0x80) | (bytes16)(b == '\\') | (bytes16)(b == '"') | (bytes16)(b == '\n');
-	uint64_t half[2];
-
-	memcpy(half, &found, sizeof(half));
-	return half[0] | half[1];
+	return (eight - EACH_BYTE(1)) & ~eight & EACH_BYTE(0x80);
 }
 
-/* The value of a label; to: with sizeof(bytes16) to spare. That of a library comes with each of its symbols: a long one
- * is kept. */
+/* Not 0: one of eight bytes is one that a value cannot be written with as it is. */
+static inline uint64_t has_special(uint64_t eight)
+{
+	return (eight & EACH_BYTE(0x80)) | has_zero(eight ^ EACH_BYTE('\\')) | has_zero(eight ^ EACH_BYTE('"')) |
+		has_zero(eight ^ EACH_BYTE('\n'));
+}
+
+/* Copies the value, up to eight bytes at once, and returns has_special() of them. */
+static inline uint64_t copy_value(char *to, struct zn_str s)
+{
+	uint64_t eight = 0, special = 0;
+	uint32_t first, last;
+
+	if (s.len >= sizeof(eight)) {
+		for (size_t i = 0; i + sizeof(eight) < s.len; i += sizeof(eight)) {
+			memcpy(&eight, s.at + i, sizeof(eight));
+			memcpy(to + i, &eight, sizeof(eight));
+			special |= has_special(eight);
+		}
+		memcpy(&eight, s.at + s.len - sizeof(eight), sizeof(eight));
+		memcpy(to + s.len - sizeof(eight), &eight, sizeof(eight));
+	} else if (s.len >= sizeof(first)) {
+		memcpy(&first, s.at, sizeof(first));
+		memcpy(&last, s.at + s.len - sizeof(last), sizeof(last));
+		memcpy(to, &first, sizeof(first));
+		memcpy(to + s.len - sizeof(last), &last, sizeof(last));
+		eight = (uint64_t)first << 32 | last;
+	} else {
+		for (size_t i = 0; i < s.len; i++) {
+			to[i] = s.at[i];
+			eight = eight << 8 | (uint8_t)s.at[i];
+		}
+	}
+	return special | has_special(eight);
+}
+
+#define SHORT_MAX 32
+
+/* The value of a label. That of a library comes with each of its symbols: a long one is kept. */
 static inline char *put_value(struct text *t, char *to, struct zn_str s)
 {
-	bytes16 first = {0}, last = {0};
-	bool long_one = s.len > sizeof(first);
-
-	if (s.len > 2 * sizeof(first))
+	if (s.len > SHORT_MAX)
 		return put_kept(t, to, s);
-	copy_few((char *)&first, (struct zn_str){s.at, long_one ? sizeof(first) : s.len});
-	if (long_one)
-		memcpy(&last, s.at + s.len - sizeof(last), sizeof(last));
-	if (has_special(first) || (long_one && has_special(last)))
-		return put_escaped_value(to, s);
-	memcpy(to, &first, sizeof(first));
-	if (long_one)
-		memcpy(to + s.len - sizeof(last), &last, sizeof(last));
-	return to + s.len;
+	return copy_value(to, s) ? put_escaped_value(to, s) : to + s.len;
 }
 
 static char *put_label(struct text *t, char *to, char before, const struct zn_label *l)
@@ -460,10 +482,29 @@ static void put_histogram_alone(struct text *t, const struct zn_sample *s)
 	put_sum_and_count(t, d.spread.sum_ns, d.spread.count, s->since_ms);
 }
 
+static void open_twin(struct text *t, const struct zn_metric *m)
+{
+	zn_metrics_twin(t->twin, m->name);
+	t->type = m->type;
+	t->name = t->base = zn_str_of(t->twin);
+	put_head(t, t->base, "histogram", m->help);
+}
+
+/* Writes the head of the family at hand, once. One without a series is left out: on most nodes two of three are, and
+ * their heads would be a fifth of the page. */
+static void need_head(struct text *t)
+{
+	if (t->head)
+		return;
+	(t->twin_alone ? open_twin : open_family)(t, t->metric);
+	t->head = t->out->len;
+}
+
 static void put_sample(void *to, const struct zn_sample *s)
 {
 	const struct text *t = to;
 
+	need_head(to);
 	if (s->hist && t->twin_alone)
 		put_histogram_alone(to, s);
 	else if (s->hist)
@@ -474,31 +515,19 @@ static void put_sample(void *to, const struct zn_sample *s)
 		put_single(to, s);
 }
 
-static void open_twin(struct text *t, const struct zn_metric *m)
-{
-	zn_metrics_twin(t->twin, m->name);
-	t->type = m->type;
-	t->name = t->base = zn_str_of(t->twin);
-	put_head(t, t->base, "histogram", m->help);
-}
-
-/* A metric with a twin is a summary, a histogram behind it, or one of the two. A family without a series is left out:
- * on most nodes two of three are, and their heads would be a fifth of the page. */
+/* A metric with a twin is a summary, a histogram behind it, or one of the two. */
 static void put_metric(struct text *t, struct zn_walk *w, const struct zn_metric *m, uint32_t collect)
 {
 	bool twin = zn_metrics_twin_shown(m, collect);
-	size_t begin = t->out->len, head;
+	size_t begin = t->out->len;
 
+	t->metric = m;
+	t->head = t->durations = t->exemplars = 0;
 	t->twin_alone = twin && !zn_metrics_summary(m, collect);
 	t->fine = m->twin == ZN_TWIN_FINE;
-	if (t->twin_alone)
-		open_twin(t, m);
-	else
-		open_family(t, m);
-	head = t->out->len;
 	zn_walk_metric(w, m);
-	if (t->out->len == head)
-		t->out->len = begin;
+	if (t->out->len == t->head)
+		t->out->len = begin; /* a library without a probe */
 	if (!twin || t->twin_alone)
 		return;
 	if (t->durations)
@@ -520,6 +549,7 @@ static bool has_library(void *to, const struct zn_lib *lib)
 	struct text *t = to;
 	uint32_t i = t->libraries++;
 
+	need_head(t);
 	t->library = t->out->len;
 	return zn_kept_put(t->out, i, lib);
 }

@@ -75,6 +75,37 @@ T(long_paths)
 	}
 }
 
+static const struct {
+	char byte;
+	const char *label;
+} specials[] = {{'"', "\\\""}, {'\\', "\\\\"}, {'\n', "\\n"}, {'\x80', "\xef\xbf\xbd"}, {'\xff', "\xef\xbf\xbd"},
+	{'!', "!"}, {'#', "#"}, {'[', "["}, {']', "]"}, {'\x0b', "\x0b"}, {'\t', "\t"}, {'\x01', "\x01"},
+	{'\x7f', "\x7f"}};
+
+/* Each byte that has to be escaped, and its neighbours, at each place of a label of each length. */
+T(values_of_each_length)
+{
+	char want[256];
+
+	start();
+	for (size_t len = 0; len <= 40; len++) {
+		for (size_t at = 0; at <= len; at++) {
+			size_t i = (len + at) % ZN_LEN(specials);
+
+			memset(view.release, 'x', len);
+			view.release[len] = 0;
+			snprintf(want, sizeof(want), "zernel_kernel_info{release=\"%s\"}", view.release);
+			if (at < len) {
+				view.release[at] = specials[i].byte;
+				snprintf(want, sizeof(want), "zernel_kernel_info{release=\"%.*s%s%s\"}", (int)at,
+					view.release, specials[i].label, view.release + at + 1);
+			}
+			render(false);
+			CHECK_STR(value_of(want), "1");
+		}
+	}
+}
+
 T(requests_by_path_and_code)
 {
 	start();
@@ -148,6 +179,7 @@ int main(void)
 	RUN(probes_of_two_files_at_one_path);
 	hostile_paths();
 	RUN(long_paths);
+	RUN(values_of_each_length);
 	RUN(requests_by_path_and_code);
 	RUN(a_scrape_is_timed);
 	RUN(figures_of_the_daemon);

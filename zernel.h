@@ -4660,7 +4660,7 @@ struct zn_agg {
 	__u64 gone_count[ZN_COUNTER_SLOTS];
 	uint64_t family_cost_ns[ZN_FAMILY_COUNT]; /* of all processes, as in struct zn_info */
 	uint64_t family_cost_rate[ZN_FAMILY_COUNT];
-	struct zn_hist_sum merged; /* scratch of zn_agg_merge() */
+	struct zn_hist_sum merged; /* scratch of zn_agg_merge(); without a call: all of it is 0 */
 	struct zn_comm comms[ZN_COMMS_MAX];
 	size_t comm_count;
 	/* called before the row of a process that has gone is given back; NULL: nobody asks */
@@ -8796,6 +8796,11 @@ struct zn_metric {
 	const void *arg; /* of emit */
 	const char *help;
 };
+/* Which places of tables are used, a bit each: a few of hundreds, for which many metrics ask. */
+struct zn_walk_used {
+	bool listed;
+	uint64_t servers[ZN_SERVERS_MAX / 64], services[ZN_SERVICES_MAX / 64], skews[ZN_SKEWS_MAX / 64];
+};
 /* A walk over metrics: each series of them becomes a sample, which visit() is given. */
 struct zn_walk {
 	const struct zn_state *state;
@@ -8810,6 +8815,7 @@ struct zn_walk {
 	const char *job_id;                             /* its last label; NULL or empty: it has none */
 	struct zn_out digits;                           /* the numbers among its labels, in bytes */
 	char bytes[128];                                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
+	struct zn_walk_used used;                       /* when the first metric asked */
 	bool jobs_listed, jobs_summed, hashes_compared; /* what rows keep from one metric to the next is there */
 	bool brief;                                     /* figures that are 0 and may be left out are */
 };
@@ -8845,6 +8851,15 @@ const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r);
 #define ZN_EACH_PROC(w, r, p)                                                                                          \
 	for (uint32_t r = 0; r < (w)->state->agg->row_count; r++)                                                      \
 		if ((p = zn_walk_proc(w, r)))
+
+/* The next place that is used, from one on: of a server, of a service, of a communicator whose ranks are compared. As
+ * many as there are in the table: no further one. Meanwhile it may have become free. */
+uint32_t zn_walk_server(struct zn_walk *w, uint32_t from);
+uint32_t zn_walk_service(struct zn_walk *w, uint32_t from);
+uint32_t zn_walk_skew(struct zn_walk *w, uint32_t from);
+#define ZN_EACH_SKEW(w, slot, s)                                                                                       \
+	for (uint32_t slot = zn_walk_skew(w, 0); slot < ZN_SKEWS_MAX; slot = zn_walk_skew(w, slot + 1))                \
+		if ((s = zn_arena_skew((w)->state->agg->arena, slot)))
 #endif
 
 /* ---- output/metrics_process.c (zn_metrics_process_): what metrics of processes yield. ---- */

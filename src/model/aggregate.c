@@ -455,7 +455,8 @@ void zn_agg_tick(struct zn_agg *a, uint64_t now_ns)
 
 const struct zn_hist *zn_agg_merge_live(struct zn_agg *a, enum zn_operation operation)
 {
-	memset(&a->merged, 0, sizeof(a->merged));
+	if (a->merged.hist.calls) /* most operations are in no process */
+		memset(&a->merged, 0, sizeof(a->merged));
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = zn_arena_proc(a->arena, a->row[r]);
 		const struct zn_hist *h = p ? zn_arena_hist(a->arena, p->hist[operation]) : NULL;

@@ -236,14 +236,12 @@ static void compare_hashes(struct zn_walk *w)
 {
 	uint64_t hash[ZN_SKEWS_MAX];
 	uint32_t slots[ZN_SKEWS_MAX], count = 0;
+	const struct zn_skew *s;
 
 	w->hashes_compared = true;
-	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
-
+	ZN_EACH_SKEW(w, slot, s)
+	{
 		hash_of_two[slot] = false;
-		if (!s)
-			continue;
 		slots[count] = slot;
 		hash[count] = s->hash;
 		for (uint32_t i = 0; i < count; i++)
@@ -322,18 +320,18 @@ static const struct zn_proc *proc_of(struct zn_walk *w, uint32_t tgid)
 }
 
 /* Communicators of which two ranks and more are on this node and have issued a collective. */
-static const struct zn_skew *skew_shown(struct zn_walk *w, uint32_t slot)
+static bool skew_shown(const struct zn_skew *s)
 {
-	const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
-
-	return s && s->hist && s->members > 1 ? s : NULL;
+	return s->hist && s->members > 1;
 }
 
 void zn_metrics_process_skew(struct zn_walk *w)
 {
-	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = skew_shown(w, slot);
-		const struct zn_hist *h = s ? zn_arena_hist(w->state->agg->arena, s->hist) : NULL;
+	const struct zn_skew *s;
+
+	ZN_EACH_SKEW(w, slot, s)
+	{
+		const struct zn_hist *h = skew_shown(s) ? zn_arena_hist(w->state->agg->arena, s->hist) : NULL;
 
 		if (!h || !h->calls)
 			continue;
@@ -358,12 +356,12 @@ static bool lateness_of(const struct zn_walk *w, const struct zn_skew *s, uint32
 
 void zn_metrics_process_lateness(struct zn_walk *w)
 {
+	const struct zn_skew *s;
 	uint64_t ns;
 
-	const struct zn_skew *s;
-
-	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		if (!(s = skew_shown(w, slot)))
+	ZN_EACH_SKEW(w, slot, s)
+	{
+		if (!skew_shown(s))
 			continue;
 		for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
 			if (s->member[m].rank == ZN_UNKNOWN || !lateness_of(w, s, slot, m, &ns))
@@ -413,11 +411,11 @@ void zn_metrics_process_missing(struct zn_walk *w)
 {
 	const struct zn_ranks *k = w->state->ranks;
 	const size_t *since = w->metric->arg;
+	const struct zn_skew *s;
 
-	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
-
-		for (uint32_t i = 0; s && i < ZN_SKEW_RANKS && i < s->members; i++) {
+	ZN_EACH_SKEW(w, slot, s)
+	{
+		for (uint32_t i = 0; k && i < ZN_SKEW_RANKS && i < s->members; i++) {
 			const struct zn_missing *m = &k->missing[slot][i];
 
 			if (!zn_missing_shown(k, m) || missing_again(k, m))
@@ -431,11 +429,11 @@ void zn_metrics_process_missing(struct zn_walk *w)
 void zn_metrics_process_longest_wait(struct zn_walk *w)
 {
 	const struct zn_ranks *k = w->state->ranks;
+	const struct zn_skew *s;
 
-	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = skew_shown(w, slot);
-
-		if (!s)
+	ZN_EACH_SKEW(w, slot, s)
+	{
+		if (!k || !skew_shown(s))
 			continue;
 		skew_series(w, s, slot);
 		zn_walk_scaled(w, k->longest_ns[slot], 9);
@@ -445,11 +443,11 @@ void zn_metrics_process_longest_wait(struct zn_walk *w)
 void zn_metrics_process_all_wait(struct zn_walk *w)
 {
 	const struct zn_ranks *k = w->state->ranks;
+	const struct zn_skew *s;
 
-	for (uint32_t slot = 0; k && slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
-
-		if (!s || !zn_all_wait_shown(k, &k->all_wait[slot]))
+	ZN_EACH_SKEW(w, slot, s)
+	{
+		if (!k || !zn_all_wait_shown(k, &k->all_wait[slot]))
 			continue;
 		skew_series(w, s, slot);
 		zn_walk_scaled(w, k->tick_ns - k->all_wait[slot].since_ns, 9);
@@ -474,10 +472,12 @@ static uint64_t least_issued(const struct zn_skew *s, const struct zn_skew_rank 
 /* Compared between nodes, by no clock. More local members than are compared: the least is not known. */
 void zn_metrics_process_issued(struct zn_walk *w)
 {
-	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(w->state->agg->arena, slot);
+	const struct zn_skew *s;
+
+	ZN_EACH_SKEW(w, slot, s)
+	{
 		const struct zn_skew_rank *first;
-		uint64_t least = s && s->members <= ZN_SKEW_RANKS ? least_issued(s, &first) : UINT64_MAX;
+		uint64_t least = s->members <= ZN_SKEW_RANKS ? least_issued(s, &first) : UINT64_MAX;
 
 		if (least == UINT64_MAX)
 			continue;

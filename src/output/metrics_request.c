@@ -5,10 +5,10 @@
 #include "zernel.h"
 
 #define EACH_SERVER(w, i, s)                                                                                           \
-	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++)                                                                  \
+	for (uint32_t i = zn_walk_server(w, 0); i < ZN_SERVERS_MAX; i = zn_walk_server(w, i + 1))                      \
 		if ((s = zn_server_at((w)->state->agg->arena, i)))
 #define EACH_SERVICE(w, i, v)                                                                                          \
-	for (uint32_t i = 0; i < ZN_SERVICES_MAX; i++)                                                                 \
+	for (uint32_t i = zn_walk_service(w, 0); i < ZN_SERVICES_MAX; i = zn_walk_service(w, i + 1))                   \
 		if ((v = zn_serving_at((w)->state->agg->arena, i)))
 #define EACH_SERIES(w, s, route, r)                                                                                    \
 	for (enum zn_request_route route = 0; route < ZN_ROUTE_COUNT; route++)                                         \
@@ -403,11 +403,11 @@ static bool has_row(struct zn_walk *w, const struct zn_server *s)
 void zn_metrics_server_overhead(struct zn_walk *w)
 {
 	const struct zn_budget *b = w->state->budget;
+	const struct zn_server *s;
 
-	for (uint32_t i = 0; b && i < ZN_SERVERS_MAX; i++) {
-		const struct zn_server *s = zn_server_at(w->state->agg->arena, i);
-
-		if (!s || !zn_budget_knows(b, ZN_SPENT_SERVER(i), s->id) || has_row(w, s))
+	EACH_SERVER(w, i, s)
+	{
+		if (!b || !zn_budget_knows(b, ZN_SPENT_SERVER(i), s->id) || has_row(w, s))
 			continue;
 		server_series(w, s);
 		zn_walk_number(w, "pid", s->tgid);
@@ -417,11 +417,11 @@ void zn_metrics_server_overhead(struct zn_walk *w)
 
 void zn_metrics_server_sampled(struct zn_walk *w)
 {
-	struct zn_arena *a = w->state->agg->arena;
+	const struct zn_server *server;
 
-	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
-		const struct zn_server *server = zn_server_at(a, i);
-		const struct zn_spent *s = server ? zn_spare_spent(a, ZN_SPENT_SERVER(i), server->id) : NULL;
+	EACH_SERVER(w, i, server)
+	{
+		const struct zn_spent *s = zn_spare_spent(w->state->agg->arena, ZN_SPENT_SERVER(i), server->id);
 
 		if (!s)
 			continue;

@@ -81,6 +81,57 @@ const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r)
 	return zn_arena_proc(w->state->agg->arena, w->state->agg->row[r]);
 }
 
+/* ---- Places of tables that are used. ---- */
+
+static void use(uint64_t *used, uint32_t at)
+{
+	used[at / 64] |= 1ULL << at % 64;
+}
+
+static const struct zn_walk_used *list_used(struct zn_walk *w)
+{
+	struct zn_arena *a = w->state->agg->arena;
+
+	if (w->used.listed)
+		return &w->used;
+	w->used = (struct zn_walk_used){.listed = true};
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++)
+		if (zn_server_at(a, i))
+			use(w->used.servers, i);
+	for (uint32_t i = 0; i < ZN_SERVICES_MAX; i++)
+		if (zn_serving_at(a, i))
+			use(w->used.services, i);
+	for (uint32_t i = 0; i < ZN_SKEWS_MAX; i++)
+		if (zn_arena_skew(a, i))
+			use(w->used.skews, i);
+	return &w->used;
+}
+
+static uint32_t next_used(const uint64_t *used, uint32_t from, uint32_t count)
+{
+	for (uint64_t left; from < count; from = (from / 64 + 1) * 64) {
+		left = used[from / 64] >> from % 64;
+		if (left)
+			return from + (uint32_t)__builtin_ctzll(left);
+	}
+	return count;
+}
+
+uint32_t zn_walk_server(struct zn_walk *w, uint32_t from)
+{
+	return next_used(list_used(w)->servers, from, ZN_SERVERS_MAX);
+}
+
+uint32_t zn_walk_service(struct zn_walk *w, uint32_t from)
+{
+	return next_used(list_used(w)->services, from, ZN_SERVICES_MAX);
+}
+
+uint32_t zn_walk_skew(struct zn_walk *w, uint32_t from)
+{
+	return next_used(list_used(w)->skews, from, ZN_SKEWS_MAX);
+}
+
 void zn_walk_init(
 	struct zn_walk *w, const struct zn_state *state, void (*visit)(void *to, const struct zn_sample *s), void *to)
 {
@@ -91,7 +142,7 @@ void zn_walk_init(
 	w->has_library = NULL;
 	w->had_library = NULL;
 	w->digits = (struct zn_out){.at = w->bytes, .cap = sizeof(w->bytes)};
-	w->jobs_listed = w->jobs_summed = w->hashes_compared = w->brief = false;
+	w->used.listed = w->jobs_listed = w->jobs_summed = w->hashes_compared = w->brief = false;
 }
 
 void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)

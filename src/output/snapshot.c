@@ -182,7 +182,7 @@ static void put_sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *
 
 	memset(all, 0, sizeof(*all));
 	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++)
-		if (p->hist[d])
+		if (hist_of(a, p, d)->calls)
 			zn_hist_merge(all, hist_of(a, p, d));
 	zn_json_key_open(j, "sync", '{');
 	zn_json_key_scaled(j, "sum_ms", all->hist.sum_ns, MS);

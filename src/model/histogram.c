@@ -213,14 +213,13 @@ static uint32_t powers_used(const struct zn_hist *h)
 	return bucket == ZN_BUCKETS - 1 ? POWERS - 1 : bucket ? (bucket - 1) / PER_POWER + 2 : 1;
 }
 
-/* Returns the sum of all. */
-static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
+/* From one power up to another, which returns their sum. */
+static uint64_t powers_between(const struct zn_hist *h, uint32_t from, uint32_t until, uint64_t to[POWERS])
 {
 	const uint32_t *c = carried_of(h);
-	uint32_t used = powers_used(h);
 	uint64_t all = 0;
 
-	for (uint32_t p = 1; p < used; p++) {
+	for (uint32_t p = from; p < until; p++) {
 		const uint32_t *bucket = &h->bucket[power_first(p)];
 		uint64_t n = 0;
 
@@ -232,11 +231,24 @@ static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
 		to[p] = n;
 		all += n;
 	}
-	for (uint32_t p = used; p < POWERS - 1; p++)
-		to[p] = 0;
+	return all;
+}
+
+/* Returns the sum of all. Where BPF has no atomic operation that returns a value, the longest call may not be told, if
+ * another one that was the longest ended at the same time: then some are missing. */
+static uint64_t powers_sum(const struct zn_hist *h, uint64_t to[POWERS])
+{
+	uint32_t used = powers_used(h);
+	uint64_t calls = h->calls, all;
+
 	to[0] = zn_hist_bucket(h, 0);
 	to[POWERS - 1] = zn_hist_bucket(h, ZN_BUCKETS - 1);
-	return all + to[0] + to[POWERS - 1];
+	all = to[0] + to[POWERS - 1] + powers_between(h, 1, used, to);
+	if (all < calls)
+		return all + powers_between(h, used, POWERS - 1, to);
+	for (uint32_t p = used; p < POWERS - 1; p++)
+		to[p] = 0;
+	return all;
 }
 
 uint64_t zn_hist_count(const struct zn_hist *h)

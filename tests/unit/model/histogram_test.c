@@ -318,6 +318,18 @@ T(coarse_histograms_carry)
 	CHECK_EQ(h.carries + to.carries + to.bucket[bucket], 0);
 }
 
+/* Before 5.12, of two calls that end at the same time and are longer than any before either is told. */
+T(a_call_is_counted_that_is_longer_than_the_longest)
+{
+	hist = (struct zn_hist){0};
+	grow(&hist, 1 << 20, 7);
+	grow(&hist, 1000, 5);
+	hist.max_ns = 1000;
+	CHECK_EQ(zn_hist_count(&hist), 12);
+	hist.max_ns = 0;
+	CHECK_EQ(zn_hist_count(&hist), 12);
+}
+
 T(merged_parts_equal_the_whole)
 {
 	static struct zn_hist part[3];
@@ -455,6 +467,7 @@ int main(void)
 	RUN(buckets_that_are_carried);
 	RUN(folded_histograms_carry);
 	RUN(coarse_histograms_carry);
+	RUN(a_call_is_counted_that_is_longer_than_the_longest);
 	RUN(merged_parts_equal_the_whole);
 	RUN(coarse_buckets);
 	RUN(limits_are_powers_of_four);

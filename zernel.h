@@ -9074,7 +9074,8 @@ bool zn_metrics_collected(const struct zn_metric *m, uint32_t collect);
 bool zn_metrics_summary(const struct zn_metric *m, uint32_t collect);
 bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect);
 
-/* ---- output/kept.c (zn_kept_): lines of a library's probes, kept until it changes. ---- */
+/* ---- output/kept.c (zn_kept_): lines of a library's probes and of a histogram, kept until anything of it changes. ----
+ */
 
 #define ZN_KEPT_LIBS  16
 #define ZN_KEPT_BYTES (48 << 10) /* of text; a library of CUDA has some 14 KiB */
@@ -9082,6 +9083,21 @@ bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect);
 bool zn_kept_put(struct zn_out *o, uint32_t i, const struct zn_lib *lib);
 /* Its lines stand in o from `from` on. */
 void zn_kept_note(const struct zn_out *o, size_t from, uint32_t i, const struct zn_lib *lib);
+
+#define ZN_KEPT_HISTS      128
+#define ZN_KEPT_HIST_BYTES 2048 /* of text; one has some 1,400 */
+/* What the lines of a histogram are made of. */
+struct zn_kept_hist {
+	const char *name;     /* of its metric in the table */
+	struct zn_str labels; /* as they are written, from the bracket on and without the closing one */
+	size_t labels_at;     /* where they stand in its first line */
+	uint64_t since_ms;    /* UINT64_MAX: that is in no line */
+	const struct zn_spread *spread;
+	bool fine;
+};
+/* Likewise of the histogram that is the i-th of a page. */
+bool zn_kept_hist_put(struct zn_out *o, uint32_t i, const struct zn_kept_hist *h);
+void zn_kept_hist_note(const struct zn_out *o, size_t from, uint32_t i, const struct zn_kept_hist *h);
 
 /* ---- output/metrics_text.c (zn_metrics_text): /metrics as text. ---- */
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kept.c: the lines of zernel_probe_attached, a third of a page, kept for each library until anything changes that they
- * are made of. All of that is compared, so that no line can be old: which file it is, its path, and the state of each
- * of its functions. The hooks themselves are the same while the daemon lives.
+ * kept.c: lines that are kept from one page to the next until anything changes that they are made of. All of that is
+ * compared, so that no line can be old.
  *
- * Limits: the first ZN_KEPT_LIBS libraries, and ZN_KEPT_BYTES of text; the lines of others are made each time.
+ * Those of zernel_probe_attached, a sixth of a page, by library: which file it is, its path, and the state of each of
+ * its functions. The hooks themselves are the same while the daemon lives. Those of a histogram, a half of a page, by
+ * its place on it: its metric, its labels, and all of its counts.
+ *
+ * Limits: the first ZN_KEPT_LIBS libraries, and ZN_KEPT_BYTES of their text; the first ZN_KEPT_HISTS histograms that have
+ * no more than ZN_KEPT_HIST_BYTES. The lines of others are made each time.
  */
 #include <string.h>
 
@@ -59,4 +63,53 @@ void zn_kept_note(const struct zn_out *o, size_t from, uint32_t i, const struct 
 	memcpy(kept.text + begin_of(i), o->at + from, len);
 	kept.lib[i].end = begin_of(i) + len;
 	kept.count++;
+}
+
+/* ---- histograms ---- */
+
+static struct {
+	const char *name;
+	uint64_t since_ms;
+	struct zn_spread spread;
+	uint32_t labels_at, labels_len, len; /* of its text; 0: nothing is kept here */
+	char text[ZN_KEPT_HIST_BYTES];
+} hists[ZN_KEPT_HISTS];
+
+static size_t spread_bytes(const struct zn_kept_hist *h)
+{
+	return offsetof(struct zn_spread, le) + zn_le_count(h->fine) * sizeof(h->spread->le[0]);
+}
+
+static bool is_same_hist(uint32_t i, const struct zn_kept_hist *h)
+{
+	return hists[i].len && hists[i].name == h->name && hists[i].since_ms == h->since_ms &&
+		hists[i].labels_len == h->labels.len &&
+		!memcmp(hists[i].text + hists[i].labels_at, h->labels.at, h->labels.len) &&
+		!memcmp(&hists[i].spread, h->spread, spread_bytes(h));
+}
+
+bool zn_kept_hist_put(struct zn_out *o, uint32_t i, const struct zn_kept_hist *h)
+{
+	if (i >= ZN_KEPT_HISTS || !is_same_hist(i, h))
+		return false;
+	zn_out_bytes(o, hists[i].text, hists[i].len);
+	return true;
+}
+
+void zn_kept_hist_note(const struct zn_out *o, size_t from, uint32_t i, const struct zn_kept_hist *h)
+{
+	size_t len = o->len - from;
+
+	if (i >= ZN_KEPT_HISTS)
+		return;
+	hists[i].len = 0;
+	if (o->full || len > sizeof(hists[i].text))
+		return;
+	hists[i].name = h->name;
+	hists[i].since_ms = h->since_ms;
+	memcpy(&hists[i].spread, h->spread, spread_bytes(h));
+	hists[i].labels_at = (uint32_t)h->labels_at;
+	hists[i].labels_len = (uint32_t)h->labels.len;
+	memcpy(hists[i].text, o->at + from, len);
+	hists[i].len = (uint32_t)len;
 }

@@ -36,6 +36,7 @@ struct text {
 	char twin[ZN_TWIN_BYTES]; /* the name of the twin at hand */
 	bool twin_alone;          /* durations of the family at hand are buckets and nothing else */
 	bool fine;                /* and are at powers of 2 */
+	uint32_t histograms;      /* that are twins and were written */
 	uint32_t libraries;       /* whose probes were written */
 	size_t library;           /* where those of the library at hand begin */
 };
@@ -461,7 +462,7 @@ static void put_buckets(struct text *t, struct zn_str begin, const struct durati
 	}
 }
 
-static void put_histogram(struct text *t, const struct duration *d)
+static void make_histogram(struct text *t, const struct duration *d)
 {
 	char *begin = t->out->at + t->out->len;
 
@@ -469,6 +470,26 @@ static void put_histogram(struct text *t, const struct duration *d)
 	t->labels_len = d->labels_len;
 	put_buckets(t, begin_buckets(t, begin, begin_again(t, TEXT("_bucket"))), d);
 	put_sum_and_count(t, d->spread.sum_ns, d->spread.count, d->since_ms);
+}
+
+/* Exemplars are not kept. */
+static void put_histogram(struct text *t, const struct duration *d)
+{
+	struct zn_kept_hist kept = {.name = t->metric->name,
+		.labels = {t->out->at + d->labels, d->labels_len},
+		.labels_at = t->base.len + strlen("_bucket"),
+		.since_ms = t->openmetrics && !t->brief ? d->since_ms : UINT64_MAX,
+		.spread = &d->spread,
+		.fine = t->fine};
+	size_t begin = t->out->len;
+	uint32_t i = t->histograms++;
+
+	if (d->exemplars) {
+		make_histogram(t, d);
+	} else if (!zn_kept_hist_put(t->out, i, &kept)) {
+		make_histogram(t, d);
+		zn_kept_hist_note(t->out, begin, i, &kept);
+	}
 }
 
 /* The histogram without its summary. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kept_test.c: lines of a library's probes that are kept from one page to the next (kept.c) are those that would be
- * written anew, whatever of the library has changed meanwhile.
+ * kept_test.c: lines of a library's probes and of histograms that are kept from one page to the next (kept.c) are those
+ * that would be written anew, whatever has changed meanwhile.
  */
 #include "metrics.h"
 
@@ -122,8 +122,148 @@ T(bounded)
 	CHECK(!keep(ZN_KEPT_LIBS + 1, 3));
 }
 
+/* ---- histograms ---- */
+
+#define BUCKETS(labels, le) "zernel_cuda_launch_latency_hist_seconds_bucket{" labels ",le=\"" le "\"}"
+#define REST(labels, what)  "zernel_cuda_launch_latency_hist_seconds_" what "{" labels "}"
+
+static void launch(uint32_t pid, uint64_t ns, int times)
+{
+	struct zn_proc *p = zn_memory_claim(&memory, pid, "python3");
+
+	for (int i = 0; i < times; i++)
+		zn_memory_record(&memory, p, ZN_H_LAUNCH, ns, 0);
+}
+
+T(a_histogram_grows)
+{
+	start();
+	launch(1, 1000000, 3);
+	zn_agg_tick(&agg, zn_now_ns());
+	render_twice();
+	CHECK_STR(value_of(BUCKETS("pid=\"1\"", "0.000262144")), "0");
+	CHECK_STR(value_of(BUCKETS("pid=\"1\"", "+Inf")), "3");
+	zn_memory_record(&memory, zn_arena_proc(&memory.arena, agg.row[0]), ZN_H_LAUNCH, 2000, 0);
+	render_twice();
+	CHECK_STR(value_of(BUCKETS("pid=\"1\"", "0.000262144")), "1");
+	CHECK_STR(value_of(BUCKETS("pid=\"1\"", "+Inf")), "4");
+	CHECK_STR(value_of(REST("pid=\"1\"", "sum")), "0.003002");
+	CHECK_STR(value_of(REST("pid=\"1\"", "count")), "4");
+}
+
+/* The same bucket, and a sum that differs by 1 ns. */
+T(the_sum_of_a_histogram_grows)
+{
+	struct zn_proc *p;
+
+	start();
+	launch(1, 1000000, 1);
+	zn_agg_tick(&agg, zn_now_ns());
+	render_twice();
+	CHECK_STR(value_of(REST("pid=\"1\"", "sum")), "0.001");
+	p = zn_arena_proc(&memory.arena, agg.row[0]);
+	memory.arena.hists[p->hist[ZN_H_LAUNCH]].sum_ns++;
+	render_twice();
+	CHECK_STR(value_of(REST("pid=\"1\"", "sum")), "0.001000001");
+}
+
+T(a_histogram_gets_another_label)
+{
+	struct zn_proc *p;
+
+	start_jobs();
+	launch(1, 1000000, 3);
+	zn_agg_tick(&agg, zn_now_ns());
+	render_twice();
+	CHECK_STR(value_of(BUCKETS("pid=\"1\"", "+Inf")), "3");
+	p = zn_arena_proc(&memory.arena, agg.row[0]);
+	tag(p, start_job("77", "0"));
+	render_twice();
+	CHECK_STR(value_of(BUCKETS("pid=\"1\"", "+Inf")), "absent");
+	CHECK_STR(value_of(BUCKETS("pid=\"1\",job_id=\"77\"", "+Inf")), "3");
+}
+
+T(a_histogram_is_of_another_time)
+{
+	struct zn_proc *p;
+
+	start();
+	launch(1, 1000000, 3);
+	zn_agg_tick(&agg, zn_now_ns());
+	p = zn_arena_proc(&memory.arena, agg.row[0]);
+	p->first_ns = view.start_ns;
+	render_twice();
+	render(true);
+	CHECK_STR(value_of(REST("pid=\"1\"", "created")), "1711800000.123");
+	p->first_ns = view.start_ns + ZN_NS_PER_S;
+	render(true);
+	render(true);
+	CHECK_STR(value_of(REST("pid=\"1\"", "created")), "1711800001.123");
+}
+
+/* One that takes the place of another, of the same metric or not, and more of them than are kept. */
+T(histograms_change_places)
+{
+	char want[128];
+
+	start();
+	for (uint32_t pid = 1; pid <= ZN_KEPT_HISTS + 9; pid++)
+		launch(pid, 1000000, (int)pid % 5 + 1);
+	zn_agg_tick(&agg, zn_now_ns());
+	render_twice();
+	zn_arena_proc(&memory.arena, agg.row[0])->exit_ns = zn_now_ns();
+	zn_agg_tick(&agg, zn_now_ns() + ZN_NS_PER_S);
+	for (int again = 0; again < 2; again++) {
+		render(false);
+		for (uint32_t pid = 2; pid <= ZN_KEPT_HISTS + 9; pid++) {
+			char count[12];
+
+			snprintf(want, sizeof(want), BUCKETS("pid=\"%u\"", "+Inf"), pid);
+			snprintf(count, sizeof(count), "%u", pid % 5 + 1);
+			CHECK_STR(value_of(want), count);
+		}
+		CHECK_STR(value_of(BUCKETS("pid=\"1\"", "+Inf")), "absent");
+	}
+}
+
+T(a_histogram_that_was_cut_or_is_too_long)
+{
+	struct zn_spread spread = {.count = 1};
+	struct zn_kept_hist h = {.name = "x", .labels = {"{a=\"1\"", 6}, .labels_at = 2, .spread = &spread};
+	struct zn_out o = {.at = lines, .cap = sizeof(lines), .len = ZN_KEPT_HIST_BYTES};
+
+	memcpy(lines, "xx{a=\"1\"", 8);
+	zn_kept_hist_note(&o, 0, 0, &h);
+	CHECK(zn_kept_hist_put(&o, 0, &h));
+	CHECK_EQ(o.len, 2 * ZN_KEPT_HIST_BYTES);
+	o.len = ZN_KEPT_HIST_BYTES + 1;
+	zn_kept_hist_note(&o, 0, 0, &h);
+	CHECK(!zn_kept_hist_put(&o, 0, &h));
+	o = (struct zn_out){.at = lines, .cap = sizeof(lines), .len = 100};
+	zn_kept_hist_note(&o, 0, 0, &h);
+	CHECK(zn_kept_hist_put(&o, 0, &h));
+	h.labels.at = "{a=\"2\"";
+	CHECK(!zn_kept_hist_put(&o, 0, &h));
+	h.labels.at = "{a=\"1\"";
+	h.name = "y";
+	CHECK(!zn_kept_hist_put(&o, 0, &h));
+	h.name = "x";
+	o.full = true;
+	zn_kept_hist_note(&o, 0, 0, &h);
+	o.full = false;
+	CHECK(!zn_kept_hist_put(&o, 0, &h));
+	zn_kept_hist_note(&o, 0, ZN_KEPT_HISTS, &h);
+	CHECK(!zn_kept_hist_put(&o, ZN_KEPT_HISTS, &h));
+}
+
 int main(void)
 {
+	RUN(a_histogram_grows);
+	RUN(the_sum_of_a_histogram_grows);
+	RUN(a_histogram_gets_another_label);
+	RUN(a_histogram_is_of_another_time);
+	RUN(histograms_change_places);
+	RUN(a_histogram_that_was_cut_or_is_too_long);
 	RUN(what_does_not_change);
 	RUN(a_probe_comes_and_goes);
 	RUN(another_library_at_its_place);

@@ -304,7 +304,7 @@ static void rows_read(struct zn_io_sums *f)
 
 /* all: whether anything is known to have changed or not. To read a table that is nearly empty costs a look at all its
  * places. */
-static void refresh(struct zn_io_sums *f, bool all)
+static void rows_refresh(struct zn_io_sums *f, bool all)
 {
 	uint64_t made = __atomic_load_n(&f->arena->shared->io_made, __ATOMIC_ACQUIRE);
 	bool named = all || f->version != f->mounts.version;
@@ -319,7 +319,7 @@ static void refresh(struct zn_io_sums *f, bool all)
 
 void zn_io_sums_refresh(struct zn_io_sums *f)
 {
-	refresh(f, false);
+	rows_refresh(f, false);
 }
 
 /* ---- The tick. ---- */
@@ -478,7 +478,7 @@ void zn_io_sums_tick(struct zn_io_sums *f, uint64_t now_ns)
 	/* Whatever was missed that changes a thread's series (an exit that no program saw) is right again from
 	 * here on. */
 	zn_io_changed(f->arena->shared);
-	refresh(f, true);
+	rows_refresh(f, true);
 	for (uint32_t i = 0; i < f->high; i++)
 		if (f->io_sum[i].used)
 			io_sum_tick(f, &f->io_sum[i], now_ns);

@@ -83,7 +83,7 @@ const struct zn_proc *zn_walk_proc(struct zn_walk *w, uint32_t r)
 
 /* ---- Places of tables that are used. ---- */
 
-static void use(uint64_t *used, uint32_t at)
+static void note_used(uint64_t *used, uint32_t at)
 {
 	used[at / 64] |= 1ULL << at % 64;
 }
@@ -97,13 +97,13 @@ static const struct zn_walk_used *list_used(struct zn_walk *w)
 	w->used = (struct zn_walk_used){.listed = true};
 	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++)
 		if (zn_server_at(a, i))
-			use(w->used.servers, i);
+			note_used(w->used.servers, i);
 	for (uint32_t i = 0; i < ZN_SERVICES_MAX; i++)
 		if (zn_serving_at(a, i))
-			use(w->used.services, i);
+			note_used(w->used.services, i);
 	for (uint32_t i = 0; i < ZN_SKEWS_MAX; i++)
 		if (zn_arena_skew(a, i))
-			use(w->used.skews, i);
+			note_used(w->used.skews, i);
 	return &w->used;
 }
 

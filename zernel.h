@@ -2272,13 +2272,24 @@ ZN_HTTP1_STEP void zn_http1_begin(struct zn_request *c, __u64 now)
 	c->flags = c->asks_head ? ZN_HTTP1_EMPTY : 0;
 }
 
+#define ZN_H2_ASKED_LEAST 24   /* bytes of a request's headers with those of their frame */
+#define ZN_TLS_HANDSHAKE  0x16 /* what a record of it begins with, of RFC 8446, section 5.1 */
+
+/* Whether what is received on a connection of which nothing is known may begin anything that is counted. None is
+ * missed: methods and the preface of HTTP/2 are of capital letters, and a frame begins with its length. */
+ZN_HTTP1_STEP int zn_http1_may_begin(__u8 first, __u32 received)
+{
+	return (first >= 'A' && first <= 'Z') || first == ZN_TLS_HANDSHAKE || (!first && received >= ZN_H2_ASKED_LEAST);
+}
+
 /* Whether what is received begins with the headers of a request. */
 ZN_HTTP1_STEP int zn_h2_is_asked(const struct zn_request_scratch *s)
 {
 	const __u8 *b = s->bytes;
 	__u32 len = (__u32)b[1] << 8 | b[2], at = ZN_H2_FRAME;
 
-	if (s->have < 24 || b[0] || len < 3 || len > 16384 || b[3] != ZN_H2_HEADERS || b[5] & 0x80 || !(b[8] & 1))
+	if (s->have < ZN_H2_ASKED_LEAST || b[0] || len < 3 || len > 16384 || b[3] != ZN_H2_HEADERS || b[5] & 0x80 ||
+		!(b[8] & 1))
 		return 0;
 	if (!(b[4] & ZN_H2_END_HEADERS) ||
 		b[4] & ~(ZN_H2_END_STREAM | ZN_H2_END_HEADERS | ZN_H2_PADDED | ZN_H2_PRIORITIZED))
@@ -2294,7 +2305,7 @@ ZN_HTTP1_STEP __u32 zn_http1_other(struct zn_request *c, const struct zn_request
 
 	if (c->protocol)
 		return 0;
-	if (s->have >= 6 && b[0] == 0x16 && b[1] == 3 && b[5] == 1)
+	if (s->have >= 6 && b[0] == ZN_TLS_HANDSHAKE && b[1] == 3 && b[5] == 1)
 		c->protocol = ZN_PROTOCOL_TLS + 1;
 	else if (s->have >= 6 && b[0] == 'P' && b[1] == 'R' && b[2] == 'I' && b[3] == ' ' && b[4] == '*')
 		c->protocol = ZN_PROTOCOL_HTTP2 + 1;

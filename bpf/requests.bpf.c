@@ -613,6 +613,17 @@ static __always_inline struct zn_request *received_bytes(
 	return c;
 }
 
+/* Most that is not counted is told by its first byte: what processes of PyTorch send each other, what NCCL does. */
+static __always_inline bool may_begin(const struct vector *v, __u32 received)
+{
+	struct piece first;
+	__u8 byte;
+
+	if (!piece_read(v, 0, received, &first) || !first.len)
+		return true;
+	return bpf_probe_read_user(&byte, sizeof(byte), (void *)first.base) == 0 && zn_http1_may_begin(byte, received);
+}
+
 static __always_inline void receive_read(
 	struct zn_request *c, struct zn_server *server, __u32 index, __u64 key, __u32 received)
 {
@@ -622,7 +633,7 @@ static __always_inline void receive_read(
 
 	if (!v.count && is_known && !c->broken)
 		connection_break(c);
-	if (!v.count)
+	if (!v.count || (!c && !may_begin(&v, received)))
 		return;
 	s = scratch_take();
 	if (!s) {

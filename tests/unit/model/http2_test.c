@@ -299,6 +299,7 @@ T(requests_that_are_adopted)
 
 		s.have = bytes_of(row[i].text, strchr(row[i].text, '|'), s.bytes);
 		CHECK_EQ(zn_h2_is_asked(&s) != 0, row[i].asked);
+		CHECK(!row[i].asked || zn_http1_may_begin(s.bytes[0], s.have));
 		zn_http1_received(&c, &s, 1);
 		CHECK_EQ(c.protocol == ZN_PROTOCOL_HTTP2 + 1, row[i].asked);
 	}

@@ -102,6 +102,35 @@ static void end(struct connection *k)
 		finish(k, zn_http1_is_aborted(&k->c) ? ZN_OUTCOME_ABORTED : zn_http1_code(&k->c));
 }
 
+/* Nothing that begins otherwise changes anything of a connection, of whatever length; what is sent to servers does. */
+T(what_may_begin_a_connection)
+{
+	static const char *const begins[] = {
+		"POST /v1/chat/completions HTTP/1.1\r\n", "G", "PRI * HTTP/2.0\r\n", "\x16\x03\x01\x02\x00\x01\x00"};
+	static const char frame[] =
+		"\0\0\x20\x01\x04\0\0\0\x01\x83\x86\x45\x92\x41\x8a\xa0\xe4\x1d\x13\x9d\x09\xb8\xf8\xe0";
+	struct connection k;
+	char bytes[64] = "";
+
+	for (size_t i = 0; i < ZN_LEN(begins); i++)
+		CHECK(zn_http1_may_begin((uint8_t)begins[i][0], (uint32_t)strlen(begins[i])));
+	CHECK(zn_http1_may_begin((uint8_t)frame[0], sizeof(frame) - 1));
+	for (int first = 0; first < 256; first++) {
+		for (uint32_t len = 1; len < sizeof(bytes); len++) {
+			if (zn_http1_may_begin((uint8_t)first, len))
+				continue;
+			connection_init(&k);
+			memcpy(bytes, frame, sizeof(frame));
+			bytes[0] = (char)first;
+			receive(&k, bytes, len);
+			memcpy(bytes, "\x16\x03\x01\x02\x00\x01 / HTTP/1.1", 17);
+			bytes[0] = (char)first;
+			receive(&k, bytes, len);
+			CHECK_EQ(k.in_flight + k.c.protocol + k.c.line + k.c.state, 0);
+		}
+	}
+}
+
 /* '>' is received, '<' is sent, "|" ends a piece. */
 #define POST ">POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 #define GET  ">GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -485,6 +514,7 @@ int main(void)
 {
 	dialogues_whole_and_cut();
 	paths();
+	RUN(what_may_begin_a_connection);
 	RUN(heads_byte_by_byte);
 	RUN(long_paths);
 	RUN(each_route_has_a_key_of_its_own);

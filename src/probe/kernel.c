@@ -440,6 +440,15 @@ static bool method_load(struct zn_probe *p, const struct rows *r, char why[ZN_TE
 	return lost + rows_open_each(p, &ways, why) < count_places(r);
 }
 
+/* Attached only while some process is hooked, or not at all; of another family's program that serves both, as that one
+ * is. */
+static bool is_on_demand(const struct zn_kernel *k, uint32_t i)
+{
+	uint32_t of = k->point[i].of, at = of ? of - 1 : i;
+
+	return table[at].flags & NEEDED || k->point[at].prog_fd < 0;
+}
+
 /* True: the family has this method, or some of it. */
 static bool method_open(struct zn_probe *p, const struct rows *r)
 {
@@ -459,7 +468,7 @@ static bool method_open(struct zn_probe *p, const struct rows *r)
 	k->method[f] = method;
 	k->on_demand[f] = true;
 	for (uint32_t i = r->first; i < r->end; i++)
-		k->on_demand[f] &= table[i].flags & NEEDED || k->point[i].prog_fd < 0;
+		k->on_demand[f] &= is_on_demand(k, i);
 	return true;
 }
 

@@ -34,6 +34,24 @@ def each_byte_once_whichever_call_moved_it():
     check(any([matrix(way) for way in WAYS]), "no way to measure file I/O")
 
 
+def synced(daemon):
+    return sum(daemon.metrics().all("zernel_io_requests_total", op="fsync").values())
+
+
+@test
+def a_family_that_counts_is_not_said_to_wait():
+    daemon = Daemon("--probes", "vfs,meta,syscalls", expect=[r"warning: probe: (vfs|meta): "])
+    daemon.expect = ()
+    before = synced(daemon)
+    with open(os.path.join(folder(), "synced"), "w") as file:
+        for _ in range(101):
+            os.fsync(file.fileno())
+    check(synced(daemon) - before >= 101, "others sync files too, while no process is hooked")
+    states = {p["family"]: (p["state"], p.get("tier")) for p in daemon.json()["probes"]}
+    equal((states["vfs"][0], states["meta"][0]), ("attached", "attached"), "families")
+    equal(states["syscalls"][0], "attached" if states["vfs"][1] == "tracepoint" else "waiting", "calls")
+
+
 @test
 def what_finds_the_tables_full_is_counted_as_lost():
     daemon = Daemon("--probes", "vfs,meta", expect=[r"warning: probe: (vfs|meta): "])

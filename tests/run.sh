@@ -16,6 +16,24 @@ passed=0
 failed=0
 others=()
 
+# Whoever breaks off has everything broken off: what timeout runs is in a group of its own, and what runs beside the
+# others does not hear of Ctrl-C.
+below() {
+	ps -e -o pid= -o ppid= | awk -v top="$1" '{ parent[$1] = $2 }
+		END { for (pid in parent) {
+			for (up = parent[pid]; up in parent && up != top; up = parent[up]);
+			if (up == top)
+				print pid
+		} }'
+}
+break_off() {
+	trap '' INT TERM
+	below $$ | xargs kill 2>/dev/null
+	wait
+	exit 130
+}
+trap break_off INT TERM
+
 # run NAME SECONDS COMMAND...: the time only ends a hang, also on a machine that others keep busy
 run() {
 	local name=$1 limit=$2 start=$SECONDS output=$work/$1 status counts p f

@@ -765,9 +765,27 @@ def run_all(pattern, root):
     return 1 if failed or not passed else 0
 
 
+def ends(*_):
+    """Whoever breaks off has all end that was started here, which is of this session: at once who starts more, then the
+    others in order, for a second."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    starter = os.getpid()
+    if os.fork():
+        signal.pause()
+    os.kill(starter, signal.SIGKILL)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            with contextlib.suppress(ProcessLookupError):
+                if pid != os.getpid() and os.getsid(pid) == os.getsid(0):
+                    os.kill(pid, number)
+        time.sleep(1)
+    os._exit(143)
+
+
 def main(root=True):
     """In a session of its own: who listens in the session of a process that uses a GPU is of its service, and beside
     these tests others have servers."""
     with contextlib.suppress(PermissionError):  # it leads one already
         os.setsid()
+    signal.signal(signal.SIGTERM, ends)
     sys.exit(run_all(sys.argv[1] if len(sys.argv) > 1 else "", root))

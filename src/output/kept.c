@@ -7,8 +7,8 @@
  * its functions. The hooks themselves are the same while the daemon lives. Those of a histogram, a half of a page, by
  * its place on it: its metric, its labels, and all of its counts.
  *
- * Limits: the first ZN_KEPT_LIBS libraries, and ZN_KEPT_BYTES of their text; the first ZN_KEPT_HISTS histograms that have
- * no more than ZN_KEPT_HIST_BYTES. The lines of others are made each time.
+ * Limits: the first ZN_KEPT_LIBS libraries, and ZN_KEPT_BYTES of their text; the first ZN_KEPT_HISTS histograms, of no
+ * more than ZN_KEPT_HIST_BYTES each. The lines of others are made each time.
  */
 #include <string.h>
 

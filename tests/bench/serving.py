@@ -10,7 +10,7 @@ from common import BUILD, CLIENT_CPU, DAEMON_CPU, Daemon, NGINX, NODE_EXPORTER, 
 
 # ---- scrapes ----
 
-SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES, RENDERINGS = 5, 1000, 4, 5000
+SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES, SCRAPE_LAUNCHES, RENDERINGS = 9, 1000, 4, 100, 5000
 TICKS, TICK_LIMIT_US = 600, 2000
 NGINX_CONF = """daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/log;
 events {{ worker_connections 64; }}
@@ -153,7 +153,7 @@ def bench_groups(run):
 
 def bench_scrape(run):
     ours, packed, others = [], [], [node_exporter()] if NODE_EXPORTER else []
-    with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
+    with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, SCRAPE_LAUNCHES):
         time.sleep(2)
         text = daemon.get()
         others += [sender(run, text)] + ([nginx(run, text)] if NGINX else [])
@@ -176,7 +176,8 @@ def bench_scrape(run):
     absent = [name for name, path in (("node exporter", NODE_EXPORTER), ("nginx", NGINX)) if not path]
     run.note("Scrapes", f"""Each server on one core, one client on another that keeps its connection and asks again at
         once, in turns of {SCRAPE_MS / 1000:.0f} s, {SCRAPE_ROUNDS} of each. Live data of {SCRAPE_PROCESSES}
-        processes; every scrape is rendered anew. nginx has one worker, sendfile and its cache of open files, and
+        processes, each with {SCRAPE_LAUNCHES} launches a second; a scrape is rendered anew, but for the lines of
+        histograms of which nothing has changed. nginx has one worker, sendfile and its cache of open files, and
         sends a file that is one of our answers: what it does not do is to make the answer, and by sendfile the kernel
         need not copy it either. Whoever makes an answer anew has it copied: a loop that does nothing but send the same
         bytes from its memory shows what is left to be won. The node exporter collects from /proc and /sys at each

@@ -3443,6 +3443,11 @@ struct zn_url {
 };
 int zn_url_read(struct zn_url *u, struct zn_str text); /* -EINVAL: it is none, or longer than ZN_TEXT_MAX - 1 */
 
+/* ---- base/sort.c (zn_sort): sorts in place. ---- */
+
+/* As qsort(), and takes no memory. */
+void zn_sort(void *entries, size_t count, size_t size, int (*compare)(const void *a, const void *b));
+
 /* ---- base/token.c (zn_token_): files of bearer tokens. ---- */
 
 #define ZN_TOKENS_MAX 8 /* so that a new one can be rolled out beside the old */
@@ -9085,8 +9090,7 @@ bool zn_metrics_collected(const struct zn_metric *m, uint32_t collect);
 bool zn_metrics_summary(const struct zn_metric *m, uint32_t collect);
 bool zn_metrics_twin_shown(const struct zn_metric *m, uint32_t collect);
 
-/* ---- output/kept.c (zn_kept_): lines of a library's probes and of a histogram, kept until anything of it changes. ----
- */
+/* ---- output/kept.c (zn_kept_): lines of a library's probes and of a histogram, kept until anything changes. ---- */
 
 #define ZN_KEPT_LIBS  16
 #define ZN_KEPT_BYTES (48 << 10) /* of text; a library of CUDA has some 14 KiB */

@@ -152,16 +152,11 @@ static void name_symbol(struct zn_unwind_file *f, const struct table *t, struct 
 		s->size = 0;
 }
 
-/* qsort() may allocate. */
-static void sort_list(struct zn_symbol *list, size_t count)
+static int by_address(const void *a, const void *b)
 {
-	for (size_t i = 1; i < count; i++)
-		for (size_t j = i; j && list[j - 1].address > list[j].address; j--) {
-			struct zn_symbol other = list[j];
+	uint64_t one = ((const struct zn_symbol *)a)->address, other = ((const struct zn_symbol *)b)->address;
 
-			list[j] = list[j - 1];
-			list[j - 1] = other;
-		}
+	return (one > other) - (one < other);
 }
 
 void zn_symbols_find(struct zn_unwind_file *f, struct zn_symbol *list, size_t count)
@@ -170,7 +165,7 @@ void zn_symbols_find(struct zn_unwind_file *f, struct zn_symbol *list, size_t co
 
 	for (size_t i = 0; i < count; i++)
 		list[i] = (struct zn_symbol){.address = list[i].address};
-	sort_list(list, count);
+	zn_sort(list, count, sizeof(list[0]), by_address);
 	if (!find_table(f, SHT_SYMTAB, &t) && !find_table(f, SHT_DYNSYM, &t))
 		return;
 	read_symbols(f, &t, list, count);

@@ -257,7 +257,7 @@ static void amd_list(struct zn_gpus *g, const char *drm)
 	while (n < NODES_MAX && (e = zn_names_next(&names, nodes)))
 		if ((minor[n] = render_minor(e->d_name)) >= 0)
 			n++;
-	qsort(minor, n, sizeof(minor[0]), by_number);
+	zn_sort(minor, n, sizeof(minor[0]), by_number);
 	for (size_t i = 0; i < n && g->count < ZN_GPUS_MAX - 1; i++)
 		amd_take(g, nodes, minor[i], &left);
 	if (nodes >= 0)
@@ -286,7 +286,7 @@ static void nvidia_list(struct zn_gpus *g, const char *root)
 			memcpy(name[n++], e->d_name, strlen(e->d_name) + 1);
 	if (dir >= 0)
 		close(dir);
-	qsort(name, n, PCI_NAME_MAX, by_text);
+	zn_sort(name, n, PCI_NAME_MAX, by_text);
 	for (size_t i = 0; i < n; i++)
 		gpu_read(g, root, name[i]);
 }

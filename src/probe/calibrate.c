@@ -93,7 +93,7 @@ static int calib_measure(struct zn_probe *p, enum zn_insn first)
 	b->call_ns = calls_fastest(calib[first]);
 	if (s->calib_count == 0)
 		return -ENODATA;
-	qsort(s->calib_ns, s->calib_count, sizeof(s->calib_ns[0]), by_value);
+	zn_sort(s->calib_ns, s->calib_count, sizeof(s->calib_ns[0]), by_value);
 	b->samples = s->calib_count;
 	for (uint32_t i = 0; i < b->samples; i++)
 		b->sum_ns += s->calib_ns[i];
@@ -118,7 +118,7 @@ static void returns_measure(struct zn_probe *p)
 		saved_ns[first] = s->cost_ns[first] > ns ? s->cost_ns[first] - ns : 0;
 	}
 	s->spared = 0;
-	qsort(saved_ns, ZN_INSN_COUNT, sizeof(saved_ns[0]), by_value);
+	zn_sort(saved_ns, ZN_INSN_COUNT, sizeof(saved_ns[0]), by_value);
 	s->return_ns = saved_ns[ZN_INSN_COUNT / 2];
 }
 

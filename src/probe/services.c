@@ -350,7 +350,7 @@ static void sockets_find(struct zn_services *s, uint32_t pid)
 	sockets_read(s, pid, "tcp", tcp_line);
 	sockets_read(s, pid, "tcp6", tcp_line);
 	sockets_read(s, pid, "unix", unix_line);
-	qsort(s->socket, s->socket_count, sizeof(s->socket[0]), by_inode);
+	zn_sort(s->socket, s->socket_count, sizeof(s->socket[0]), by_inode);
 }
 
 static const struct zn_service_socket *socket_of_file(const struct zn_services *s, int dir, const char *name)

@@ -555,6 +555,16 @@ os.read(r, 1)""")
         equal(daemon.jobs("other"), [], "jobs that never were")
 
 
+def many_listen(daemon):
+    """As on a node with services. Who begins to listen while a process uses a GPU is looked at."""
+    with contextlib.ExitStack() as sockets:
+        for _ in range(101):
+            sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
+        daemon.ticked(3)
+        sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
+        daemon.ticked(3)
+
+
 @test
 def nothing_is_allocated_for_jobs():
     """The test build counts every allocation of the whole program after it said that it is ready."""
@@ -562,6 +572,7 @@ def nothing_is_allocated_for_jobs():
     group = Group("freezer", V1 + "/job_4711/step_0")
     actor = actor_in(group)
     started(daemon, actor, 7)
+    many_listen(daemon)
     named = Group("pids", f"/e2e{os.getpid()}/one")
     equal(daemon.job("start", "one", "--cgroup", named.path).returncode, 0, "job start")
     daemon.job("start", "two", "--cgroup", "/no/such/group")

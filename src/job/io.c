@@ -307,9 +307,8 @@ static void rows_read(struct zn_io_sums *f)
 static void rows_refresh(struct zn_io_sums *f, bool all)
 {
 	uint64_t made = __atomic_load_n(&f->arena->shared->io_made, __ATOMIC_ACQUIRE);
-	bool named = all || f->version != f->mounts.version;
 
-	if (named)
+	if (all || f->version != f->mounts.version)
 		rows_check(f);
 	if (all || f->made != made)
 		rows_read(f);

@@ -67,28 +67,53 @@ static char *copy_text(char *to, struct zn_str s)
 	return to + s.len;
 }
 
-/* A few bytes: faster than a call of memcpy(). */
-static inline char *copy_few(char *to, struct zn_str s)
+#define EACH_BYTE(b) (0x0101010101010101 * (uint64_t)(b))
+
+/* Not 0: one of eight bytes is 0. The lowest bit that is set is right, the others need not be. */
+static inline uint64_t has_zero(uint64_t eight)
 {
-	uint64_t eight;
-	uint32_t four;
+	return (eight - EACH_BYTE(1)) & ~eight & EACH_BYTE(0x80);
+}
+
+/* Not 0: one of eight bytes is one that a value cannot be written with as it is. */
+static inline uint64_t has_special(uint64_t eight)
+{
+	return (eight & EACH_BYTE(0x80)) | has_zero(eight ^ EACH_BYTE('\\')) | has_zero(eight ^ EACH_BYTE('"')) |
+		has_zero(eight ^ EACH_BYTE('\n'));
+}
+
+/* A few bytes, up to eight at once: faster than a call of memcpy(). Returns has_special() of them. */
+static inline uint64_t copy_looking(char *to, struct zn_str s)
+{
+	uint64_t eight = 0, special = 0;
+	uint32_t first, last;
 
 	if (s.len >= sizeof(eight)) {
 		for (size_t i = 0; i + sizeof(eight) < s.len; i += sizeof(eight)) {
 			memcpy(&eight, s.at + i, sizeof(eight));
 			memcpy(to + i, &eight, sizeof(eight));
+			special |= has_special(eight);
 		}
 		memcpy(&eight, s.at + s.len - sizeof(eight), sizeof(eight));
 		memcpy(to + s.len - sizeof(eight), &eight, sizeof(eight));
-	} else if (s.len >= sizeof(four)) {
-		memcpy(&four, s.at, sizeof(four));
-		memcpy(to, &four, sizeof(four));
-		memcpy(&four, s.at + s.len - sizeof(four), sizeof(four));
-		memcpy(to + s.len - sizeof(four), &four, sizeof(four));
+	} else if (s.len >= sizeof(first)) {
+		memcpy(&first, s.at, sizeof(first));
+		memcpy(&last, s.at + s.len - sizeof(last), sizeof(last));
+		memcpy(to, &first, sizeof(first));
+		memcpy(to + s.len - sizeof(last), &last, sizeof(last));
+		eight = (uint64_t)first << 32 | last;
 	} else {
-		for (size_t i = 0; i < s.len; i++)
+		for (size_t i = 0; i < s.len; i++) {
 			to[i] = s.at[i];
+			eight = eight << 8 | (uint8_t)s.at[i];
+		}
 	}
+	return special | has_special(eight);
+}
+
+static inline char *copy_few(char *to, struct zn_str s)
+{
+	copy_looking(to, s);
 	return to + s.len;
 }
 
@@ -182,50 +207,6 @@ static char *put_kept(struct text *t, char *to, struct zn_str s)
 	return copy_text(to, (struct zn_str){t->escaped, t->escaped_len});
 }
 
-#define EACH_BYTE(b) (0x0101010101010101 * (uint64_t)(b))
-
-/* Not 0: one of eight bytes is 0. The lowest bit that is set is right, the others need not be. */
-static inline uint64_t has_zero(uint64_t eight)
-{
-	return (eight - EACH_BYTE(1)) & ~eight & EACH_BYTE(0x80);
-}
-
-/* Not 0: one of eight bytes is one that a value cannot be written with as it is. */
-static inline uint64_t has_special(uint64_t eight)
-{
-	return (eight & EACH_BYTE(0x80)) | has_zero(eight ^ EACH_BYTE('\\')) | has_zero(eight ^ EACH_BYTE('"')) |
-		has_zero(eight ^ EACH_BYTE('\n'));
-}
-
-/* Copies the value, up to eight bytes at once, and returns has_special() of them. */
-static inline uint64_t copy_value(char *to, struct zn_str s)
-{
-	uint64_t eight = 0, special = 0;
-	uint32_t first, last;
-
-	if (s.len >= sizeof(eight)) {
-		for (size_t i = 0; i + sizeof(eight) < s.len; i += sizeof(eight)) {
-			memcpy(&eight, s.at + i, sizeof(eight));
-			memcpy(to + i, &eight, sizeof(eight));
-			special |= has_special(eight);
-		}
-		memcpy(&eight, s.at + s.len - sizeof(eight), sizeof(eight));
-		memcpy(to + s.len - sizeof(eight), &eight, sizeof(eight));
-	} else if (s.len >= sizeof(first)) {
-		memcpy(&first, s.at, sizeof(first));
-		memcpy(&last, s.at + s.len - sizeof(last), sizeof(last));
-		memcpy(to, &first, sizeof(first));
-		memcpy(to + s.len - sizeof(last), &last, sizeof(last));
-		eight = (uint64_t)first << 32 | last;
-	} else {
-		for (size_t i = 0; i < s.len; i++) {
-			to[i] = s.at[i];
-			eight = eight << 8 | (uint8_t)s.at[i];
-		}
-	}
-	return special | has_special(eight);
-}
-
 #define SHORT_MAX 32
 
 /* The value of a label. That of a library comes with each of its symbols: a long one is kept. */
@@ -233,7 +214,7 @@ static inline char *put_value(struct text *t, char *to, struct zn_str s)
 {
 	if (s.len > SHORT_MAX)
 		return put_kept(t, to, s);
-	return copy_value(to, s) ? put_escaped_value(to, s) : to + s.len;
+	return copy_looking(to, s) ? put_escaped_value(to, s) : to + s.len;
 }
 
 static char *put_label(struct text *t, char *to, char before, const struct zn_label *l)

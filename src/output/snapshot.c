@@ -181,9 +181,12 @@ static void put_sync(struct zn_json *j, struct zn_agg *a, const struct zn_proc *
 	struct zn_hist_sum *all = &a->merged;
 
 	memset(all, 0, sizeof(*all));
-	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++)
-		if (hist_of(a, p, d)->calls)
-			zn_hist_merge(all, hist_of(a, p, d));
+	for (enum zn_operation d = ZN_H_SYNC_STREAM; d <= ZN_H_SYNC_FREE; d++) {
+		const struct zn_hist *h = hist_of(a, p, d);
+
+		if (h->calls)
+			zn_hist_merge(all, h);
+	}
 	zn_json_key_open(j, "sync", '{');
 	zn_json_key_scaled(j, "sum_ms", all->hist.sum_ns, MS);
 	put_summary(j, &all->hist, US);

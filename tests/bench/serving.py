@@ -5,12 +5,14 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 from common import BUILD, CLIENT_CPU, DAEMON_CPU, Daemon, NGINX, NODE_EXPORTER, Tool, fleet, median, pinned, spread
 
 # ---- scrapes ----
 
-SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_PROCESSES, SCRAPE_LAUNCHES, RENDERINGS = 9, 1000, 4, 100, 5000
+SCRAPE_ROUNDS, SCRAPE_MS, SCRAPE_LAUNCHES, RENDERINGS = 9, 1000, 100, 5000
+SCRAPE_PROCESSES, SCRAPE_SETTLE_S, SCRAPE_LEAST = 3, 4, 1250  # the limits are for some 1,300 lines
 TICKS, TICK_LIMIT_US = 600, 2000
 NGINX_CONF = """daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/log;
 events {{ worker_connections 64; }}
@@ -41,11 +43,13 @@ def free_port():
 
 
 class Server:
-    """Another server, on the daemon's core; the answers that scrapes got are in `results`."""
+    """Another server, on the daemon's core; the answers that scrapes got are in `results`. It has a session of its own:
+    in that of a process with a GPU it would be one of its servers, and pay for being watched."""
 
     def __init__(self, name, command, port):
         self.name, self.port, self.results = name, port, []
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=pinned(DAEMON_CPU))
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=pinned(DAEMON_CPU),
+                                        start_new_session=True)
         for _ in range(100):
             with socket.socket() as s:
                 if s.connect_ex(("127.0.0.1", port)) == 0:
@@ -53,7 +57,10 @@ class Server:
             time.sleep(0.05)
         raise RuntimeError(f"{name} does not start")
 
-    def stop(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
 
@@ -79,6 +86,11 @@ def sender(run, text):
     with open(path, "w") as f:
         f.write(text)
     return Server("a loop that sends the same bytes from memory", [sys.executable, "-c", SENDER, str(port), path], port)
+
+
+def other_servers(run, text):
+    """Those that are installed here; `text` is one of our answers."""
+    return ([node_exporter()] if NODE_EXPORTER else []) + [sender(run, text)] + ([nginx(run, text)] if NGINX else [])
 
 
 def scrape(port, *coding):
@@ -152,22 +164,20 @@ def bench_groups(run):
 
 
 def bench_scrape(run):
-    ours, packed, others = [], [], [node_exporter()] if NODE_EXPORTER else []
-    with Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, SCRAPE_LAUNCHES):
-        time.sleep(2)
-        text = daemon.get()
-        others += [sender(run, text)] + ([nginx(run, text)] if NGINX else [])
+    ours, packed = [], []
+    with ExitStack() as stack, Daemon(DAEMON_CPU) as daemon, fleet(run, SCRAPE_PROCESSES, SCRAPE_LAUNCHES):
+        time.sleep(SCRAPE_SETTLE_S)
+        others = [stack.enter_context(server) for server in other_servers(run, daemon.get())]
         for _ in range(SCRAPE_ROUNDS):
             ours.append(scrape(daemon.metrics_port))
             packed.append(scrape(daemon.metrics_port, "gzip"))
             for server in others:
                 server.results.append(scrape(server.port))
-    if ours[-1][4] < 1000:
-        raise RuntimeError("the scrape has fewer than 1,000 sample lines")
+    if ours[-1][4] < SCRAPE_LEAST:
+        raise RuntimeError(f"the scrape has only {ours[-1][4]:.0f} sample lines")
     scrape_row(run, "zerneld", ours, 12000)
     gzip_row(run, packed)
     for server in others:
-        server.stop()
         scrape_row(run, server.name, server.results)
         ratio_row(run, f"sample lines per second, zerneld / {server.name}", [r[0] * r[4] for r in ours],
                   [r[0] * r[4] for r in server.results], "{:.2f}",
@@ -187,7 +197,7 @@ def bench_scrape(run):
 
 # ---- snapshots ----
 
-FAN_CLIENTS, FAN_SNAPSHOTS, FAN_ROUNDS, FAN_INTERVAL_MS = 1000, 15, 3, 250
+FAN_CLIENTS, FAN_PROCESSES, FAN_SNAPSHOTS, FAN_ROUNDS, FAN_INTERVAL_MS = 1000, 4, 15, 3, 250
 
 
 def fan_out(daemon):
@@ -203,7 +213,7 @@ def fan_out(daemon):
 def bench_snapshots(run):
     options = ["--push-interval-ms", FAN_INTERVAL_MS, "--max-connections", 2 * FAN_CLIENTS,
                "--max-connections-per-peer", 2 * FAN_CLIENTS]
-    with Daemon(DAEMON_CPU, *map(str, options)) as daemon, fleet(run, SCRAPE_PROCESSES, 0):
+    with Daemon(DAEMON_CPU, *map(str, options)) as daemon, fleet(run, FAN_PROCESSES, 0):
         time.sleep(2)
         p50, longest, size, missed, cpu_ms = zip(*(fan_out(daemon) for _ in range(FAN_ROUNDS)))
     run.row(f"a snapshot whole at the last of {FAN_CLIENTS:,} WebSocket clients, {size[-1] / 1024:.1f} KiB each",

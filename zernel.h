@@ -9523,11 +9523,12 @@ struct zn_state {
 	char node[65];
 	char release[65];
 	uint64_t start_ns;
-	uint64_t start_wall_ms;
+	uint64_t start_wall_ms;            /* of start_ns, by the time of day as it is set now */
 	uint64_t tick_ns;                  /* when the last tick ended */
 	uint64_t ticks;                    /* begun since the start */
 	uint64_t resident_bytes, open_fds; /* of the daemon, at the last tick */
 };
+#define ZN_CLOCK_STEP_MS 1000 /* the time of day differs by so much: it was set */
 void zn_state_tick(struct zn_state *state);
 /* Once before a request that needs fresh figures: what renders them changes nothing but its own scratch. */
 void zn_state_refresh(const struct zn_state *state);
@@ -9538,6 +9539,8 @@ static inline uint64_t zn_state_wall_ms(const struct zn_state *state, uint64_t n
 
 	return state->start_wall_ms + (uint64_t)(after_ns / (int64_t)ZN_NS_PER_MS);
 }
+/* Likewise: when the daemon began to count for a job, which is when the job began, or the daemon. */
+uint64_t zn_state_job_wall_ms(const struct zn_state *state, const struct zn_job *job);
 static inline const char *zn_state_source(const struct zn_state *state)
 {
 	return state->probe || state->loading ? "live" : "simulated";

@@ -96,12 +96,12 @@ static void process_tick(struct zn_jobs *j, uint32_t row)
  * known. */
 static void older_jobs_tick(struct zn_jobs *j)
 {
-	uint64_t began_ms = j->state ? j->state->start_wall_ms : 0;
+	uint64_t began_ns = j->state ? j->state->start_ns : 0;
 
 	for (uint32_t slot = 0; slot < j->high; slot++) {
 		struct zn_job *job = &j->job[slot];
 
-		if (zn_job_runs(job) && (job->found || job->start_wall_ms < began_ms))
+		if (zn_job_runs(job) && (job->found || job->start_ns < began_ns))
 			zn_job_gpus_partial(j, job, false);
 	}
 }

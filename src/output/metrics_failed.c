@@ -16,15 +16,14 @@ struct whose {
 static void begin_series(struct zn_walk *w, const struct whose *of)
 {
 	zn_walk_series(w);
-	w->sample.since_ms = of->proc ? zn_state_wall_ms(w->state, of->proc->first_ns) : w->state->start_wall_ms;
+	w->sample.since_ms =
+		of->proc ? zn_state_wall_ms(w->state, of->proc->first_ns) : zn_state_job_wall_ms(w->state, of->job);
 	if (of->proc) {
 		zn_walk_number(w, "pid", of->proc->tgid);
 		w->job_id = w->state->jobs ? zn_job_id(w->state->jobs, of->proc) : NULL;
 		return;
 	}
 	zn_walk_label(w, "job_id", of->job ? of->job->id : "");
-	if (of->job && of->job->start_wall_ms > w->state->start_wall_ms)
-		w->sample.since_ms = of->job->start_wall_ms;
 }
 
 static void cuda_series(struct zn_walk *w, const struct whose *of, const struct zn_failed *f, uint64_t all)

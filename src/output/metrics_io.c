@@ -35,10 +35,7 @@ static void io_sum_series(struct zn_walk *w, const struct zn_io_sum *f, bool fst
 	zn_walk_label(w, "mount", f->point);
 	if (fstype)
 		zn_walk_label(w, "fstype", f->fstype);
-	if (job && job->start_wall_ms > w->state->start_wall_ms)
-		w->sample.since_ms = job->start_wall_ms;
-	else
-		w->sample.since_ms = w->state->start_wall_ms;
+	w->sample.since_ms = zn_state_job_wall_ms(w->state, job);
 }
 
 void zn_metrics_io_bytes(struct zn_walk *w)

@@ -84,8 +84,7 @@ static void job_series(struct zn_walk *w, const struct zn_job *job)
 {
 	zn_walk_series(w);
 	zn_walk_label(w, "job_id", job->id);
-	w->sample.since_ms =
-		job->start_wall_ms > w->state->start_wall_ms ? job->start_wall_ms : w->state->start_wall_ms;
+	w->sample.since_ms = zn_state_job_wall_ms(w->state, job);
 }
 
 static void job_info(struct zn_walk *w, const struct zn_job *job)

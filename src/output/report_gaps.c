@@ -13,13 +13,12 @@ bool zn_gaps_measures(const struct zn_state *state, enum zn_family f)
 /* When the daemon came later than the job: since when there are figures; 0: from its beginning. */
 uint64_t zn_gaps_since_ms(const struct zn_report *r)
 {
-	uint64_t began_ms = r->job->start_wall_ms, daemon_ms = r->state->start_wall_ms, said_s = 0;
+	uint64_t daemon_ms = r->state->start_wall_ms, said_s = 0;
+	bool older = r->job->found || r->job->start_ns < r->state->start_ns;
 
 	for (const char *c = r->job->about.value[ZN_KEY_START_TIME]; *c >= '0' && *c <= '9' && said_s < UINT32_MAX; c++)
 		said_s = 10 * said_s + (uint64_t)(*c - '0');
-	if (said_s && 1000 * said_s < began_ms)
-		began_ms = 1000 * said_s;
-	return r->job->found || began_ms < daemon_ms ? daemon_ms : 0;
+	return older || (said_s && 1000 * said_s < daemon_ms) ? daemon_ms : 0;
 }
 
 bool zn_gaps_has_io(const struct zn_state *state)

@@ -185,10 +185,30 @@ static uint64_t fds_open(void)
 	return count;
 }
 
+/* Both clocks go alike but for when the time of day is set, as by the first answer of a time server after boot. */
+static void follow_clock(struct zn_state *state)
+{
+	int64_t by_ms = (int64_t)(zn_wall_ms() - zn_state_wall_ms(state, zn_now_ns()));
+
+	if (by_ms > -ZN_CLOCK_STEP_MS && by_ms < ZN_CLOCK_STEP_MS)
+		return;
+	state->start_wall_ms += (uint64_t)by_ms;
+	zn_log(ZN_INFO, "clock: the time of day was set %lld s %s; what began before is told by the new one",
+		(long long)(by_ms < 0 ? -by_ms : by_ms) / 1000, by_ms < 0 ? "back" : "forward");
+}
+
 void zn_state_tick(struct zn_state *state)
 {
+	follow_clock(state);
 	state->resident_bytes = resident_bytes();
 	state->open_fds = fds_open();
+}
+
+uint64_t zn_state_job_wall_ms(const struct zn_state *state, const struct zn_job *job)
+{
+	bool later = job && job->start_ns > state->start_ns;
+
+	return later ? zn_state_wall_ms(state, job->start_ns) : state->start_wall_ms;
 }
 
 void zn_state_refresh(const struct zn_state *state)

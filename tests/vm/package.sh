@@ -243,6 +243,25 @@ reload() {
 	systemctl reload zerneld && same "its process" "$(property MainPID)" "$was" && well
 }
 
+start_time() { # of the daemon, in s since 1970
+	get '/metrics?collect[]=node' | sed -n 's/^process_start_time_seconds \([0-9]*\).*/\1/p'
+}
+
+began() { # S: that is when it began, give or take what the clock itself was set by
+	got=$(start_time)
+	[ -n "$got" ] && [ "$got" -ge $(($1 - 3)) ] && [ "$got" -le $(($1 + 3)) ]
+}
+
+# The time of day is set while it runs, as by the first answer of a time server after boot.
+clock() {
+	was=$(start_time)
+	date -s "@$(($(date +%s) + 7200))" >/dev/null && wait_for 10 began $((was + 7200)) || return
+	date -s "@$(($(date +%s) - 10800))" >/dev/null && wait_for 10 began $((was - 3600)) || return
+	date -s "@$(($(date +%s) + 3600))" >/dev/null && wait_for 10 began "$was" || return
+	journalctl -o cat -u zerneld >/tmp/journal
+	same "lines of the log" "$(grep -c 'clock: the time of day was set' /tmp/journal)" 3 && well
+}
+
 # The service runs on with the new program and the new unit; the options stay as they were written here.
 upgrade() {
 	was=$(property MainPID)
@@ -287,6 +306,7 @@ checks() {
 	verdict slurm slurm
 	verdict reload reload
 	verdict restart restart
+	verdict clock clock
 	verdict upgrade upgrade
 	verdict companion companion
 	verdict remove remove

@@ -254,6 +254,28 @@ T(the_peak_of_memory_that_was_not_seen)
 	CHECK(gpu(job, "0")->partial);
 }
 
+/* The clock is set back after the daemon's start: what comes then is younger all the same. */
+T(a_job_after_the_clock_was_set_back)
+{
+	struct zn_state node;
+	struct zn_job *job, *older;
+
+	start();
+	list_gpus(4);
+	agg.partial_gpus = gpu_0_and_1;
+	older = prolog("id=1 gpus=0");
+	pass(1);
+	node = (struct zn_state){.start_ns = clock_ns, .start_wall_ms = zn_wall_ms()};
+	jobs.state = &node;
+	pass(1);
+	clock_step_ms = -3600 * 1000;
+	job = prolog("id=2 gpus=1");
+	pass(1);
+	CHECK(gpu(older, "0")->partial && !gpu(job, "1")->partial);
+	clock_step_ms = 0;
+	jobs.state = NULL;
+}
+
 /* Its calls may be on each of its GPUs, so none of the others is said to be idle. */
 T(the_time_of_a_process_whose_memory_was_not_seen)
 {
@@ -336,6 +358,7 @@ int main(void)
 	RUN(the_only_gpu_of_a_job);
 	RUN(peaks_of_a_job);
 	RUN(the_peak_of_memory_that_was_not_seen);
+	RUN(a_job_after_the_clock_was_set_back);
 	RUN(the_time_of_a_process_whose_memory_was_not_seen);
 	RUN(a_uuid_that_turns_out_to_be_an_index);
 	RUN(utilization_as_a_source_tells_it);

@@ -543,6 +543,7 @@ static inline struct zn_job *known_job(void)
 	start_jobs();
 	job = start_job("4711", "0");
 	tag(known_process(), job);
+	job->start_ns = view.start_ns + 5 * ZN_NS_PER_S;
 	job->start_wall_ms = view.start_wall_ms + 5000;
 	job->processes = 3;
 	job->count[ZN_C_LAUNCH_KERNEL] = 100000;

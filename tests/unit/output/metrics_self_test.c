@@ -153,6 +153,29 @@ static uint64_t fds_open(void)
 	return n;
 }
 
+/* The time of day is set while the daemon runs. What began 5 s before is told by the new one, in all forms. */
+T(the_clock_is_set)
+{
+	static const int64_t by_ms[] = {7LL * 365 * 86400 * 1000, -3600 * 1000, -ZN_CLOCK_STEP_MS, 999, -900};
+
+	for (size_t i = 0; i < ZN_LEN(by_ms); i++) {
+		bool is_step = by_ms[i] >= ZN_CLOCK_STEP_MS || by_ms[i] <= -ZN_CLOCK_STEP_MS;
+		uint64_t now_ms, shown_ms;
+
+		start();
+		view.start_ns = zn_now_ns() - 5 * ZN_NS_PER_S;
+		now_ms = zn_wall_ms();
+		view.start_wall_ms = now_ms - 5000 - (uint64_t)by_ms[i];
+		zn_state_tick(&view);
+		shown_ms = is_step ? now_ms - 5000 : now_ms - 5000 - (uint64_t)by_ms[i];
+		CHECK(view.start_wall_ms + 20 >= shown_ms && view.start_wall_ms <= shown_ms + 900);
+		CHECK_EQ(zn_state_wall_ms(&view, view.start_ns), view.start_wall_ms);
+		render(false);
+		CHECK(strtod(value_of("process_start_time_seconds"), NULL) * 1000 >= (double)view.start_wall_ms - 1);
+		CHECK(strtod(value_of("process_start_time_seconds"), NULL) * 1000 <= (double)view.start_wall_ms + 1);
+	}
+}
+
 T(figures_of_the_daemon)
 {
 	uint64_t before = fds_open();
@@ -182,6 +205,7 @@ int main(void)
 	RUN(values_of_each_length);
 	RUN(requests_by_path_and_code);
 	RUN(a_scrape_is_timed);
+	RUN(the_clock_is_set);
 	RUN(figures_of_the_daemon);
 	return t_end();
 }

@@ -76,6 +76,10 @@ T(daemon_came_later)
 	say(ZN_KEY_TIME, "1709165000000");
 	check_is(report(prolog()), "measured_since", "\"2024-02-29T00:16:40.000Z\"");
 	check_is(report(&jobs.job[0]), "start", "\"2024-02-29T00:03:20.000Z\"");
+	start();
+	clock_step_ms = -3600 * 1000; /* the clock is set back between the daemon's start and the job's */
+	check_is(report(prolog()), "measured_since", "null");
+	clock_step_ms = 0;
 	start(); /* found by its control group, while nobody tells since when it runs */
 	prolog();
 	zn_jobs_found(&jobs);

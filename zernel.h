@@ -9520,8 +9520,8 @@ struct zn_state {
 	const struct zn_xids *xids;                   /* NULL: none (tests) */
 	const struct zn_ooms *ooms;                   /* NULL: none (tests) */
 	const struct zn_ghosts *ghosts;               /* NULL: none (tests) */
-	char node[65];
-	char release[65];
+	char node[65];                                /* its name, as of the last tick */
+	char release[65];                             /* of the kernel */
 	uint64_t start_ns;
 	uint64_t start_wall_ms;            /* of start_ns, by the time of day as it is set now */
 	uint64_t tick_ns;                  /* when the last tick ended */

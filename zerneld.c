@@ -230,10 +230,8 @@ static void view_open(struct zn_daemon *d)
 	state->http = &d->serve.stats;
 	state->start_ns = zn_now_ns();
 	state->start_wall_ms = zn_wall_ms();
-	if (uname(&u) == 0) {
-		snprintf(state->node, sizeof(state->node), "%.64s", u.nodename);
+	if (uname(&u) == 0)
 		snprintf(state->release, sizeof(state->release), "%.64s", u.release);
-	}
 	zn_state_tick(state);
 }
 

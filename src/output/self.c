@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 static const char *const loss_text[][2] = {
@@ -197,9 +198,24 @@ static void follow_clock(struct zn_state *state)
 		(long long)(by_ms < 0 ? -by_ms : by_ms) / 1000, by_ms < 0 ? "back" : "forward");
 }
 
+/* It may be set after the daemon has started, as by DHCP or cloud-init. */
+static void follow_name(struct zn_state *state)
+{
+	char before[sizeof(state->node)];
+	struct utsname u;
+
+	if (uname(&u))
+		return;
+	memcpy(before, state->node, sizeof(before));
+	snprintf(state->node, sizeof(state->node), "%.64s", u.nodename);
+	if (before[0] && strcmp(before, state->node))
+		zn_log(ZN_INFO, "node: its name is %s now, and was %s", state->node, before);
+}
+
 void zn_state_tick(struct zn_state *state)
 {
 	follow_clock(state);
+	follow_name(state);
 	state->resident_bytes = resident_bytes();
 	state->open_fds = fds_open();
 }

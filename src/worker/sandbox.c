@@ -80,7 +80,7 @@ static const int allowed[] = {
 	SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_close, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_statfs,
 	SYS_fstatfs, SYS_readlinkat, SYS_faccessat, SYS_getdents64,
 	/* the loop */
-	SYS_epoll_pwait, SYS_epoll_ctl, SYS_ppoll, SYS_timerfd_settime, SYS_write, SYS_writev,
+	SYS_epoll_pwait, SYS_epoll_ctl, SYS_ppoll, SYS_timerfd_settime, SYS_write, SYS_writev, SYS_uname,
 	/* clients */
 	SYS_accept4, SYS_recvfrom, SYS_shutdown, SYS_setsockopt, SYS_getsockopt, SYS_getsockname,
 	SYS_getpeername,

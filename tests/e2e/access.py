@@ -180,6 +180,19 @@ def names_of_the_node():
             check(websocket(port, host=host, Origin=f"http://{host}") in (403, 421), f"rebinding to {host}")
 
 
+@test
+def a_node_that_is_named_while_it_runs():
+    """By DHCP or cloud-init, say, which the start of a service need not wait for."""
+    daemon = Daemon(argv=["unshare", "--uts", "sh", "-c", 'hostname localhost.localdomain; exec "$@"', "sh", ZERNELD])
+    equal(daemon.json()["node"], "localhost.localdomain", "at the start")
+    equal(ask(daemon.port, host="node12:9091")[0], 421, "a name that it does not have yet")
+    run(["nsenter", "--target", str(daemon.pid), "--uts", "hostname", "node12"], check=True)
+    wait_until(lambda: daemon.json()["node"] == "node12", "the new name")
+    equal(ask(daemon.port, host="node12:9091")[0], 200, "the new name")
+    equal(ask(daemon.port, host="localhost.localdomain")[0], 421, "the old one")
+    equal(sum("node: its name is node12 now, and was localhost.localdomain" in line for line in daemon.lines()), 1, "log")
+
+
 @test_simulated
 def unix_socket_for_this_node():
     """Who may connect is a matter of the file's mode, so no token is asked for there."""

@@ -3124,6 +3124,8 @@ extern const char zn_version[], zn_commit[];
 
 /* As memset() to 0, but memory that is zero is not written to, so that it is not taken. */
 void zn_pages_clear(void *at, size_t len);
+/* Like memcpy(), but writes to no page that is the same already. */
+void zn_pages_copy(void *to, const void *from, size_t len);
 /* From here on memory is taken in small pages alone, by this process and those that it starts. */
 void zn_pages_small(void);
 /* Gives back the program's own code and constants; what of them is still used comes back by itself. */

@@ -10,23 +10,42 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define PIECE 4096
+#define PIECE  4096
+#define MAPPED (32 * 1024L) /* of the program around what is used */
 
 static bool is_zero(const char *at, size_t len)
 {
 	return len == 0 || (at[0] == 0 && !memcmp(at, at + 1, len - 1));
 }
 
+/* Of `len` bytes, up to the next page. */
+static size_t piece_of(const char *at, size_t len)
+{
+	size_t n = PIECE - (uintptr_t)at % PIECE;
+
+	return n < len ? n : len;
+}
+
 void zn_pages_clear(void *at, size_t len)
 {
-	for (size_t done = 0, n; done < len; done += n) {
-		char *piece = (char *)at + done;
+	char *piece = at;
 
-		n = PIECE - (uintptr_t)piece % PIECE;
-		if (n > len - done)
-			n = len - done;
+	for (size_t n; len; piece += n, len -= n) {
+		n = piece_of(piece, len);
 		if (!is_zero(piece, n))
 			memset(piece, 0, n);
+	}
+}
+
+void zn_pages_copy(void *to, const void *from, size_t len)
+{
+	char *piece = to;
+	const char *source = from;
+
+	for (size_t n; len; piece += n, source += n, len -= n) {
+		n = piece_of(piece, len);
+		if (memcmp(piece, source, n) != 0)
+			memcpy(piece, source, n);
 	}
 }
 
@@ -54,16 +73,32 @@ static void drop_range(char *from, char *to)
 
 extern const char __ehdr_start[]; /* by the linker: the program's own head, and what lies behind it */
 
-/* What of it is used is mapped again from the file, in pieces of 64 KiB. Nothing that was written to is let go of. */
+/*
+ * What is used of a file is mapped with all around it that is in memory, as far as the mapping goes: 64 KiB of it, and
+ * from 6.18 on as much as lies together in memory, which may be all of the program. Neighbours of which one has an
+ * advice and the other has not are two mappings.
+ */
+static void cut_range(char *from, const char *to)
+{
+	for (; from < to; from += 2 * MAPPED)
+		madvise(from, to - from < MAPPED ? (size_t)(to - from) : MAPPED, MADV_NOHUGEPAGE);
+}
+
+/* What of it is used is mapped again from the file. Nothing that was written to is let go of. */
 void zn_pages_drop_program(void)
 {
 	const ElfW(Ehdr) *head = (const void *)__ehdr_start;
 	char *base = head->e_type == ET_DYN ? (char *)__ehdr_start : NULL;
 	const ElfW(Phdr) *h = (const void *)(__ehdr_start + head->e_phoff);
 
-	for (uint32_t i = 0; i < head->e_phnum; i++)
-		if (h[i].p_type == PT_LOAD && !(h[i].p_flags & PF_W))
-			drop_range(base + h[i].p_vaddr, page_up(base + h[i].p_vaddr + h[i].p_memsz, PIECE));
+	for (uint32_t i = 0; i < head->e_phnum; i++) {
+		char *from = base + h[i].p_vaddr, *to = page_up(from + h[i].p_memsz, PIECE);
+
+		if (h[i].p_type != PT_LOAD || h[i].p_flags & PF_W)
+			continue;
+		cut_range(from - (uintptr_t)from % PIECE, to);
+		drop_range(from, to);
+	}
 }
 
 /* Pages that were cleared and not written to since; only the calling thread uses them. */

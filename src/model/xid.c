@@ -242,7 +242,8 @@ static void take_lines(struct zn_xids *x, size_t len)
 
 int zn_xids_open(struct zn_xids *x, const char *path)
 {
-	*x = (struct zn_xids){.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+	zn_pages_clear(x, sizeof(*x));
+	x->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (x->fd < 0)
 		return -errno;
 	lseek(x->fd, 0, SEEK_END); /* a pipe has no end, and begins now */

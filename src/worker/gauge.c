@@ -130,7 +130,8 @@ int zn_gauge_open(struct zn_gauge *g, const char *root, const char *control, cha
 	struct zn_gauge_shared *shared;
 	int err;
 
-	*g = (struct zn_gauge){.worker.fd = -1};
+	zn_pages_clear(g, sizeof(*g));
+	g->worker.fd = -1;
 	if (!root[0])
 		return 0;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -164,7 +165,7 @@ static bool copy_seen(void *to, const void *from, size_t bytes)
 
 		if (!version || version & 1)
 			continue;
-		memcpy(to, from, bytes);
+		zn_pages_copy(to, from, bytes);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(at, __ATOMIC_RELAXED) == version)
 			return true;
@@ -269,5 +270,6 @@ void zn_gauge_close(struct zn_gauge *g)
 	zn_worker_close(&g->worker);
 	if (g->shared)
 		munmap((void *)g->shared, sizeof(*g->shared));
-	*g = (struct zn_gauge){.worker.fd = -1};
+	zn_pages_clear(g, sizeof(*g));
+	g->worker.fd = -1;
 }

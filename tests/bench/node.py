@@ -71,10 +71,10 @@ def bench_memory(run):
     run.row("resident memory, 1,024 processes on 8 GPUs", f"{most:.1f} MiB", f"{most_tables:.1f} of it kernel tables",
             "48 MiB", most <= 48)
     run.note("Memory", """Resident memory after a scrape and a snapshot. Of the program's file the kernel maps what
-        lies in memory around each page that is used: 64 KiB, or as much as lies together. It counts the pages of
-        the kernel tables that the daemon has mapped, 4 KiB for each process and 2 KiB for each histogram, although
-        they are the same memory as the tables above. A process that has run for 10 minutes takes up to 16 KiB more,
-        for what is usual for it.""")
+        lies in memory around each page that is used, here within 32 KiB. It counts the pages of the kernel tables
+        that the daemon has mapped, 4 KiB for each process and 2 KiB for each histogram, although they are the same
+        memory as the tables above. A process that has run for 10 minutes takes up to 16 KiB more, for what is usual
+        for it.""")
 
 
 # ---- CPU of the daemon ----

@@ -6156,8 +6156,7 @@ struct zn_alert {
 	uint64_t key; /* of its labels */
 	enum zn_alert_state state;
 	double value;
-	uint64_t since_ns; /* of the state */
-	uint64_t since_wall_ms;
+	uint64_t since_ns;       /* of the state */
 	uint64_t clear_since_ns; /* while cleared: since when */
 	bool cleared;
 	bool seen;
@@ -8017,7 +8016,7 @@ struct zn_job_gpu {
 };
 struct zn_job_alert {
 	char name[32], label[48];
-	uint64_t first_wall_ms;
+	uint64_t first_ns; /* of zn_now_ns() */
 	uint32_t times;
 };
 struct zn_job {
@@ -9431,7 +9430,7 @@ struct zn_pairs {
 };
 struct zn_notified {
 	uint64_t id;                  /* of the alert */
-	uint64_t starts_ms, ends_ms;  /* since 1970; ends_ms 0: it fires */
+	uint64_t starts_ns, ends_ns;  /* of zn_now_ns(); ends_ns 0: it fires */
 	uint64_t number[ZN_TO_COUNT]; /* of the first delivery that says that it was resolved; 0: none does */
 	bool seen;
 	double value; /* as are the next two, of when it last fired */
@@ -9443,7 +9442,7 @@ struct zn_notify {
 	uint16_t port;         /* of the page, of who wants to see more; 0: none */
 	bool changed;          /* an alert began to fire, or ended, since the last tick */
 	bool due[ZN_TO_COUNT]; /* a delivery is to be sent */
-	uint64_t sent_ns, now_ms;
+	uint64_t sent_ns, now_ns;
 	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
 	uint32_t count;
 	struct zn_notified notified[ZN_NOTIFIED_MAX];

@@ -372,7 +372,6 @@ static void enter_state(struct zn_alerts *a, struct zn_alert *alert, enum zn_ale
 
 	alert->state = state;
 	alert->since_ns = now_ns;
-	alert->since_wall_ms = zn_wall_ms();
 	if (was != ZN_FIRING && state != ZN_FIRING)
 		return;
 	describe_alert(alert, name, summary);

@@ -353,7 +353,7 @@ static void note_alert(struct zn_job *job, const struct zn_alert *alert)
 		return;
 	}
 	to = &job->alert[job->alert_count++];
-	*to = (struct zn_job_alert){.first_wall_ms = alert->since_wall_ms, .times = 1};
+	*to = (struct zn_job_alert){.first_ns = alert->since_ns, .times = 1};
 	snprintf(to->name, sizeof(to->name), "%s", alert->rule->name);
 	snprintf(to->label, sizeof(to->label), "%.*s", (int)sizeof(to->label) - 1, of);
 }

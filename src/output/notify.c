@@ -7,11 +7,11 @@
  */
 #include "zernel.h"
 
-#define REPEATS   3        /* that an Alertmanager may miss */
-#define KEEP_MS   (900000) /* what was resolved and nobody takes: longer than anybody remembers it */
-#define FORM      1        /* of the webhook's messages; counts up when a reader would have to change */
-#define DAYS_ERA  146097   /* of 400 years */
-#define TO_YEAR_0 719468   /* days from 0000-03-01 to 1970-01-01 */
+#define REPEATS   3                   /* that an Alertmanager may miss */
+#define KEEP_NS   (900 * ZN_NS_PER_S) /* what was resolved and nobody takes: longer than anybody remembers it */
+#define FORM      1                   /* of the webhook's messages; counts up when a reader would have to change */
+#define DAYS_ERA  146097              /* of 400 years */
+#define TO_YEAR_0 719468              /* days from 0000-03-01 to 1970-01-01 */
 #define DAY_MS    86400000
 
 /* RFC 3339 in UTC. By hand: gmtime_r() of glibc reads files and allocates. The calendar is that of years that begin in
@@ -88,8 +88,8 @@ static bool make_room(struct zn_notify *n)
 	uint32_t oldest = n->count;
 
 	for (uint32_t i = 0; i < n->count; i++)
-		if (n->notified[i].ends_ms &&
-			(oldest == n->count || n->notified[i].ends_ms < n->notified[oldest].ends_ms))
+		if (n->notified[i].ends_ns &&
+			(oldest == n->count || n->notified[i].ends_ns < n->notified[oldest].ends_ns))
 			oldest = i;
 	n->lost++;
 	if (oldest == n->count)
@@ -109,7 +109,7 @@ static void note_alert(struct zn_notify *n, const struct zn_alert *a)
 	struct zn_notified *t;
 
 	for (uint32_t i = 0; i < n->count; i++)
-		if (!n->notified[i].ends_ms && n->notified[i].id == a->id) {
+		if (!n->notified[i].ends_ns && n->notified[i].id == a->id) {
 			n->notified[i].seen = true;
 			fill_notified(&n->notified[i], a);
 			return;
@@ -118,8 +118,8 @@ static void note_alert(struct zn_notify *n, const struct zn_alert *a)
 		return;
 	t = &n->notified[n->count++];
 	t->id = a->id;
-	t->starts_ms = a->since_wall_ms;
-	t->ends_ms = 0;
+	t->starts_ns = a->since_ns;
+	t->ends_ns = 0;
 	memset(t->number, 0, sizeof(t->number));
 	t->seen = true;
 	fill_notified(t, a);
@@ -127,7 +127,7 @@ static void note_alert(struct zn_notify *n, const struct zn_alert *a)
 }
 
 /* What fires now, and what does no longer. */
-static void compare_alerts(struct zn_notify *n, uint64_t now_ms)
+static void compare_alerts(struct zn_notify *n, uint64_t now_ns)
 {
 	const struct zn_alerts *alerts = n->state->alerts;
 
@@ -137,8 +137,8 @@ static void compare_alerts(struct zn_notify *n, uint64_t now_ms)
 		if (alerts->alert[i].state == ZN_FIRING)
 			note_alert(n, &alerts->alert[i]);
 	for (uint32_t i = 0; i < n->count; i++)
-		if (!n->notified[i].seen && !n->notified[i].ends_ms) {
-			n->notified[i].ends_ms = now_ms;
+		if (!n->notified[i].seen && !n->notified[i].ends_ns) {
+			n->notified[i].ends_ns = now_ns;
 			mark_dirty(n);
 		}
 }
@@ -152,13 +152,13 @@ static bool is_known(const struct zn_notify *n, const struct zn_notified *t)
 	return true;
 }
 
-static void forget_resolved(struct zn_notify *n, uint64_t now_ms)
+static void forget_resolved(struct zn_notify *n, uint64_t now_ns)
 {
 	for (uint32_t i = n->count; i-- > 0;) {
 		const struct zn_notified *t = &n->notified[i];
-		bool known = is_known(n, t), old = now_ms > t->ends_ms + KEEP_MS;
+		bool known = is_known(n, t), old = now_ns > t->ends_ns + KEEP_NS;
 
-		if (!t->ends_ms || !(known || old))
+		if (!t->ends_ns || !(known || old))
 			continue;
 		n->lost += !known;
 		take_out(n, i);
@@ -200,13 +200,14 @@ static void put_labels(const struct zn_notify *n, struct zn_json *j, const struc
 
 static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, const struct zn_notified *t)
 {
-	uint64_t ends_ms = t->ends_ms ? t->ends_ms : n->now_ms + REPEATS * n->state->options->notify_repeat_ms;
+	uint64_t lasts_ns = REPEATS * n->state->options->notify_repeat_ms * ZN_NS_PER_MS;
+	uint64_t ends_ns = t->ends_ns ? t->ends_ns : n->now_ns + lasts_ns;
 	char text[128];
 
 	zn_json_open(j, '{');
 	put_labels(n, j, t);
-	zn_json_key_text(j, "startsAt", put_date(text, t->starts_ms));
-	zn_json_key_text(j, "endsAt", put_date(text, ends_ms));
+	zn_json_key_text(j, "startsAt", put_date(text, zn_state_wall_ms(n->state, t->starts_ns)));
+	zn_json_key_text(j, "endsAt", put_date(text, zn_state_wall_ms(n->state, ends_ns)));
 	if (n->port) {
 		snprintf(text, sizeof(text), "http://%s:%u/", n->state->node, n->port);
 		zn_json_key_text(j, "generatorURL", text);
@@ -217,15 +218,15 @@ static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, c
 static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const struct zn_notified *t)
 {
 	zn_json_open(j, '{');
-	zn_json_key_text(j, "status", t->ends_ms ? "resolved" : "firing");
+	zn_json_key_text(j, "status", t->ends_ns ? "resolved" : "firing");
 	zn_json_key_text(j, "name", get_value(&t->labels, "alertname"));
 	zn_json_key_text(j, "severity", get_value(&t->labels, "severity"));
 	put_labels(n, j, t);
 	zn_json_key(j, "value");
 	zn_json_double(j, t->value);
-	zn_json_key_u64(j, "since_ms", t->starts_ms);
-	if (t->ends_ms)
-		zn_json_key_u64(j, "ends_ms", t->ends_ms);
+	zn_json_key_u64(j, "since_ms", zn_state_wall_ms(n->state, t->starts_ns));
+	if (t->ends_ns)
+		zn_json_key_u64(j, "ends_ms", zn_state_wall_ms(n->state, t->ends_ns));
 	else
 		zn_json_key_null(j, "ends_ms");
 	zn_json_close(j, '}');
@@ -239,7 +240,7 @@ static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to,
 		struct zn_notified *t = &n->notified[i];
 		struct zn_json_mark mark = zn_json_mark(j);
 
-		if (!t->ends_ms == resolved)
+		if (!t->ends_ns == resolved)
 			continue;
 		if (to == ZN_TO_WEBHOOK)
 			put_for_webhook(n, j, t);
@@ -311,14 +312,14 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 
 	if (!wanted || n->sender->worker.fd < 0)
 		return;
-	n->now_ms = zn_wall_ms();
-	forget_resolved(n, n->now_ms);
+	n->now_ns = now_ns;
+	forget_resolved(n, now_ns);
 	if (now_ns - n->sent_ns >= n->state->options->notify_repeat_ms * ZN_NS_PER_MS) {
 		n->due[ZN_TO_ALERTMANAGER] = n->changed = true; /* the repeat has the values of now */
 		n->sent_ns = now_ns;
 	}
 	if (n->changed)
-		compare_alerts(n, n->now_ms);
+		compare_alerts(n, now_ns);
 	n->changed = false;
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
 		if (n->due[to] && n->count && n->sender->destinations[to])

@@ -360,7 +360,7 @@ static bool alert_item(const void *report, struct zn_json *j, uint32_t i)
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "alert", a->name);
 	zn_json_key_text(j, "of", a->label);
-	key_time(j, "first", a->first_wall_ms);
+	key_time(j, "first", wall_ms(job, a->first_ns));
 	zn_json_key_u64(j, "times", a->times);
 	zn_json_close(j, '}');
 	return true;

@@ -400,7 +400,8 @@ static void put_annotation(struct zn_json *j, const struct zn_alert *alert, cons
 
 static bool alert_item(const void *scope, struct zn_json *j, uint32_t i)
 {
-	const struct zn_alerts *a = ((const struct scope *)scope)->state->alerts;
+	const struct zn_state *state = ((const struct scope *)scope)->state;
+	const struct zn_alerts *a = state->alerts;
 	const struct zn_alert *alert = &a->alert[i];
 
 	if (i >= a->count)
@@ -414,7 +415,7 @@ static bool alert_item(const void *scope, struct zn_json *j, uint32_t i)
 	zn_json_double(j, alert->value);
 	zn_json_key(j, "threshold");
 	zn_json_double(j, alert->rule->limit);
-	zn_json_key_u64(j, "since_ms", alert->since_wall_ms);
+	zn_json_key_u64(j, "since_ms", zn_state_wall_ms(state, alert->since_ns));
 	put_annotation(j, alert, "summary");
 	if (alert->rule->description.len)
 		put_annotation(j, alert, "description");

@@ -54,7 +54,8 @@ static void begin(void)
 	sender = (struct zn_sender){.worker.fd = 0, .destinations = {1, 1, 0}};
 	memset(deliveries, 0, sizeof(deliveries));
 	wall_ms = 1711800000123;
-	now_ns = 1000 * ZN_NS_PER_S;
+	now_ns = view.start_ns = 1000 * ZN_NS_PER_S;
+	view.start_wall_ms = wall_ms;
 	takes = true;
 	zn_notify_init(&n, &view, &sender, 9091);
 }
@@ -65,8 +66,7 @@ static void fire(const char *label)
 {
 	struct zn_alert *a = &alerts.alert[alerts.count++];
 
-	*a = (struct zn_alert){
-		.rule = &rule, .id = next_id++, .state = ZN_FIRING, .value = 0.97, .since_wall_ms = wall_ms};
+	*a = (struct zn_alert){.rule = &rule, .id = next_id++, .state = ZN_FIRING, .value = 0.97, .since_ns = now_ns};
 	CHECK(zn_alert_label_add(a, (struct zn_str){"gpu_id", 6}, (struct zn_str){label, strlen(label)}));
 	zn_notify_changed(&n, a);
 }
@@ -121,6 +121,25 @@ T(an_alert_fires_and_is_resolved)
 	for (int i = 0; i < 200; i++)
 		tick();
 	CHECK(deliveries[ZN_TO_ALERTMANAGER] == 2 && deliveries[ZN_TO_WEBHOOK] == 2 && !n.count && !n.lost);
+}
+
+/* Else an Alertmanager would refuse it, as one that ends before it begins. */
+T(the_clock_is_set_back_while_an_alert_fires)
+{
+	begin();
+	tick();
+	fire("0");
+	tick();
+	settle();
+	view.start_wall_ms -= 3600 * 1000;
+	for (int i = 0; i < 60; i++)
+		tick();
+	CHECK(strstr(text[ZN_TO_ALERTMANAGER],
+		"\"startsAt\":\"2024-03-30T11:00:01.123Z\",\"endsAt\":\"2024-03-30T11:04:01"));
+	resolve_all();
+	tick();
+	CHECK(strstr(text[ZN_TO_ALERTMANAGER],
+		"\"startsAt\":\"2024-03-30T11:00:01.123Z\",\"endsAt\":\"2024-03-30T11:01:03"));
 }
 
 T(alertmanagers_are_told_again)
@@ -266,7 +285,7 @@ static void check_dates(void)
 
 		t_begin(dates[i].want);
 		begin();
-		wall_ms = dates[i].ms;
+		view.start_wall_ms = dates[i].ms;
 		fire("0");
 		tick();
 		snprintf(want, sizeof(want), "\"startsAt\":\"%s\"", dates[i].want);
@@ -277,6 +296,7 @@ static void check_dates(void)
 int main(void)
 {
 	RUN(an_alert_fires_and_is_resolved);
+	RUN(the_clock_is_set_back_while_an_alert_fires);
 	RUN(alertmanagers_are_told_again);
 	RUN(the_end_is_told_until_it_is_taken);
 	RUN(an_end_that_nobody_takes_is_given_up);

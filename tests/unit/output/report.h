@@ -189,7 +189,7 @@ static inline struct zn_job *busy_job(void)
 	used(job);
 	memory.arena.shared->lost[ZN_LOST_ALLOC] += 23;
 	writer.lost = 2;
-	job->alert[0] = (struct zn_job_alert){"gpu_oom_warning", "1", zn_wall_ms(), 5};
+	job->alert[0] = (struct zn_job_alert){"gpu_oom_warning", "1", clock_ns, 5};
 	job->alert_count = 1;
 	return job;
 }

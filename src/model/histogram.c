@@ -262,7 +262,8 @@ uint64_t zn_hist_count(const struct zn_hist *h)
  * it. */
 static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
 {
-	uint64_t rank = (uint64_t)(((__uint128_t)count * q + 999) / 1000), seen = 0;
+	uint64_t rank = count / 1000 * q + (count % 1000 * q + 999) / 1000, seen = 0; /* rounded up */
+	const uint32_t *c = carried_of(h);
 	uint32_t p = 0, i;
 
 	if (rank == 0)
@@ -270,7 +271,7 @@ static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POW
 	while (p < POWERS - 1 && seen + powers[p] < rank)
 		seen += powers[p++];
 	for (i = power_first(p); i < ZN_BUCKETS - 1; i++) {
-		seen += zn_hist_bucket(h, i);
+		seen += bucket_read(&h->bucket[i]) + (c ? (uint64_t)c[i] << ZN_CARRY_BITS : 0);
 		if (seen >= rank)
 			break;
 	}
@@ -321,18 +322,23 @@ uint64_t zn_le_ns(uint32_t i, bool is_fine)
 }
 
 /* A bucket holds [floor, next floor), so the limits are exclusive by one nanosecond. */
-static void cumulate_powers(const uint64_t powers[POWERS], const struct limits *l, uint64_t le[ZN_LE_FINE_COUNT])
+static inline void cumulate_powers(
+	const uint64_t powers[POWERS], struct limits l, uint64_t count, uint64_t le[ZN_LE_FINE_COUNT])
 {
 	uint64_t seen = 0;
 	uint32_t p = 0;
 
-	for (uint32_t i = 0; i < l->count; i++) {
-		uint32_t end = i < l->count - 1 ? l->first_power + l->step * i - ZN_FIRST_POWER + 1 : POWERS;
-
-		while (p < end)
+#pragma GCC unroll 32
+	for (; p <= l.first_power - ZN_FIRST_POWER; p++)
+		seen += powers[p];
+	le[0] = seen;
+#pragma GCC unroll 32
+	for (uint32_t i = 1; i < l.count - 1; i++) {
+		for (uint32_t n = 0; n < l.step; n++)
 			seen += powers[p++];
 		le[i] = seen;
 	}
+	le[l.count - 1] = count;
 }
 
 void zn_hist_spread(const struct zn_hist *h, bool is_fine, struct zn_spread *to)
@@ -343,7 +349,10 @@ void zn_hist_spread(const struct zn_hist *h, bool is_fine, struct zn_spread *to)
 	to->sum_ns = h->sum_ns;
 	to->p50_ns = to->count ? quantile_of(h, powers, to->count, 500) : 0;
 	to->p99_ns = to->count ? quantile_of(h, powers, to->count, 990) : 0;
-	cumulate_powers(powers, is_fine ? &fine : &wide, to->le);
+	if (is_fine)
+		cumulate_powers(powers, fine, to->count, to->le);
+	else
+		cumulate_powers(powers, wide, to->count, to->le);
 }
 
 /* The bucket of a time, above 0: halved or doubled into (1, 2], then by its 32 steps. */

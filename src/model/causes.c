@@ -429,10 +429,11 @@ static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 	g->all_wait = (struct zn_all_wait){0};
 }
 
+/* Goes on when a job has ended, and writes nothing then. */
 static void next_step(struct zn_cause_group *g)
 {
 	g->steps++;
-	g->step[g->steps % ZN_CAUSE_STEPS] = (struct zn_cause_step){0};
+	zn_pages_clear(&g->step[g->steps % ZN_CAUSE_STEPS], sizeof(g->step[0]));
 	g->cpus_asked = false;
 }
 

@@ -6,7 +6,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define S  ZN_NS_PER_S
 #define MS ZN_NS_PER_MS
@@ -494,6 +496,40 @@ T(another_job_begins_anew)
 	CHECK_STR(causes.group[3].mount, "/new");
 }
 
+static size_t resident_bytes(void)
+{
+	size_t all = 0, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	CHECK(f && fscanf(f, "%zu %zu", &all, &resident) == 2);
+	fclose(f);
+	return resident * sysconf(_SC_PAGESIZE);
+}
+
+/* Steps go on after the end of a job, and take no memory: each of these could have 8 pages. */
+T(jobs_that_are_over_take_no_memory)
+{
+	struct zn_causes *c;
+	size_t before;
+
+	start();
+	c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(c != MAP_FAILED);
+	madvise(c, sizeof(*c), MADV_NOHUGEPAGE);
+	zn_causes_init(c, &agg, &progress, &ranks);
+	for (uint32_t i = 0; i < ZN_JOBS_MAX; i++)
+		c->group[i].used = true;
+	c->group[0].step[ZN_CAUSE_STEPS - 1].lost_ns[0] = 7; /* of a job that was in its place before */
+	zn_causes_tick(c, clock_ns);
+	before = resident_bytes();
+	for (uint32_t i = 0; i < 2 * ZN_CAUSE_STEPS; i++)
+		zn_causes_tick(c, clock_ns += 5 * S);
+	CHECK_EQ(c->group[ZN_JOBS_MAX - 1].steps, 2 * ZN_CAUSE_STEPS + 1);
+	CHECK_EQ(c->group[0].step[ZN_CAUSE_STEPS - 1].lost_ns[0], 0);
+	CHECK(resident_bytes() < before + ZN_JOBS_MAX * 4096);
+	munmap(c, sizeof(*c));
+}
+
 T(nothing_is_said_as_that)
 {
 	struct zn_cause_step window = {0};
@@ -526,6 +562,7 @@ int main(void)
 	RUN(a_process_that_loads_its_data_itself);
 	RUN(a_rank_that_is_late_on_the_gpu);
 	RUN(another_job_begins_anew);
+	RUN(jobs_that_are_over_take_no_memory);
 	RUN(nothing_is_said_as_that);
 	if (system(strcat(strcpy((char[64]){0}, "rm -r "), proc)))
 		return 1;

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 bool zn_ready;
@@ -194,7 +193,6 @@ static void on_hang(struct zn_io *io, uint32_t events)
 static void view_open(struct zn_daemon *d)
 {
 	struct zn_state *state = &d->state;
-	struct utsname u;
 
 	state->options = &d->options;
 	state->agg = &d->agg;
@@ -230,8 +228,6 @@ static void view_open(struct zn_daemon *d)
 	state->http = &d->serve.stats;
 	state->start_ns = zn_now_ns();
 	state->start_wall_ms = zn_wall_ms();
-	if (uname(&u) == 0)
-		snprintf(state->release, sizeof(state->release), "%.64s", u.release);
 	zn_state_tick(state);
 }
 

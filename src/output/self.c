@@ -198,8 +198,8 @@ static void follow_clock(struct zn_state *state)
 		(long long)(by_ms < 0 ? -by_ms : by_ms) / 1000, by_ms < 0 ? "back" : "forward");
 }
 
-/* It may be set after the daemon has started, as by DHCP or cloud-init. */
-static void follow_name(struct zn_state *state)
+/* The node's may be set after the daemon has started, as by DHCP or cloud-init. */
+static void follow_names(struct zn_state *state)
 {
 	char before[sizeof(state->node)];
 	struct utsname u;
@@ -208,6 +208,7 @@ static void follow_name(struct zn_state *state)
 		return;
 	memcpy(before, state->node, sizeof(before));
 	snprintf(state->node, sizeof(state->node), "%.64s", u.nodename);
+	snprintf(state->release, sizeof(state->release), "%.64s", u.release);
 	if (before[0] && strcmp(before, state->node))
 		zn_log(ZN_INFO, "node: its name is %s now, and was %s", state->node, before);
 }
@@ -215,7 +216,7 @@ static void follow_name(struct zn_state *state)
 void zn_state_tick(struct zn_state *state)
 {
 	follow_clock(state);
-	follow_name(state);
+	follow_names(state);
 	state->resident_bytes = resident_bytes();
 	state->open_fds = fds_open();
 }

@@ -2,6 +2,7 @@
 /*
  * pages_test.c: memory that is not needed (pages.c).
  */
+#include "resident.h"
 #include "t.h"
 #include "zernel.h"
 #include <sys/mman.h>
@@ -10,19 +11,6 @@
 
 #define PAGES 64
 #define LARGE (32UL << 20)
-
-static size_t resident_bytes(void)
-{
-	char text[256];
-	size_t all = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	if (f && fgets(text, sizeof(text), f))
-		sscanf(text, "%zu %zu", &all, &resident);
-	if (f)
-		fclose(f);
-	return resident * sysconf(_SC_PAGESIZE);
-}
 
 /* Zero afterwards, from any byte to any other, and nothing beside it is touched; what was zero is not taken. */
 T(clears_what_is_not_zero)

@@ -2,6 +2,7 @@
 /* causes_test.c: what the time of processes is laid to, and what is said of it, over an arena of plain memory. */
 #include "zernel.h"
 #include "clock.h"
+#include "resident.h"
 #include "t.h"
 
 #include <stdlib.h>
@@ -496,16 +497,6 @@ T(another_job_begins_anew)
 	CHECK_STR(causes.group[3].mount, "/new");
 }
 
-static size_t resident_bytes(void)
-{
-	size_t all = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	CHECK(f && fscanf(f, "%zu %zu", &all, &resident) == 2);
-	fclose(f);
-	return resident * sysconf(_SC_PAGESIZE);
-}
-
 /* Steps go on after the end of a job, and take no memory: each of these could have 8 pages. */
 T(jobs_that_are_over_take_no_memory)
 {
@@ -522,6 +513,7 @@ T(jobs_that_are_over_take_no_memory)
 	c->group[0].step[ZN_CAUSE_STEPS - 1].lost_ns[0] = 7; /* of a job that was in its place before */
 	zn_causes_tick(c, clock_ns);
 	before = resident_bytes();
+	CHECK(before > 0);
 	for (uint32_t i = 0; i < 2 * ZN_CAUSE_STEPS; i++)
 		zn_causes_tick(c, clock_ns += 5 * S);
 	CHECK_EQ(c->group[ZN_JOBS_MAX - 1].steps, 2 * ZN_CAUSE_STEPS + 1);

@@ -13,6 +13,7 @@
 #include "t.h"
 #include "no_cgroups.h"
 #include "no_libraries.h"
+#include "resident.h"
 
 #define HEALTHY_S  1300   /* as long as gpu_idle looks back and waits, and more */
 #define CYCLES     2      /* by then a scenario's alerts are resolved */
@@ -464,18 +465,6 @@ T(nothing_fires_on_a_healthy_node)
 	for (size_t i = 0; i < ZN_LEN(rows); i++)
 		check_row(i, ZN_SCENARIO_HEALTHY, 0);
 	stop();
-}
-
-static uint64_t resident_bytes(void)
-{
-	unsigned long all, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (f && fscanf(f, "%lu %lu", &all, &resident) != 2)
-		resident = 0;
-	if (f)
-		fclose(f);
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* Checkpoints of 25 s and evaluations of one rank, compiles of 90 s, jobs that end and begin: none is a hang, or stands

@@ -3472,6 +3472,14 @@ char *zn_units_duration(char to[ZN_UNITS_CELL], double us); /* "-" for 0, which 
 char *zn_units_span(char to[ZN_UNITS_CELL], uint64_t s);
 char *zn_units_clock(char to[ZN_UNITS_CELL], uint64_t ms); /* time of day, here, of a time since 1970 */
 
+/* ---- base/cpus.c (zn_cpus_): which CPUs there are now, by /sys. ---- */
+
+/* How many a list such as "0-3,8" has; 0: it has none, or is no such list. */
+uint32_t zn_cpus_listed(const char *list);
+uint32_t zn_cpus_online(void);
+/* A number that is another one each time that the CPU comes online; 0: it is offline, or the kernel does not tell. */
+uint64_t zn_cpus_stay(uint32_t cpu);
+
 /* ---- base/procfs.c (zn_tree_ zn_procfs_): what a process has started, and what it does, by /proc. ---- */
 
 /* A search, a step at a time, for what processes have started, what that has started, and so on. Where the kernel lists
@@ -6800,6 +6808,7 @@ struct zn_kernel {
 /* Loads and attaches families (bit mask by enum zn_family) on the kernel itself. None of them is no error: why says
  * it. */
 void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method method);
+void zn_kernel_nodes(struct zn_shared *s); /* of CPUs that are online, their NUMA nodes */
 void zn_kernel_close(struct zn_kernel *k);
 uint64_t zn_kernel_measured(const struct zn_kernel *k); /* the families that are there, for zn_agg.measured */
 /* What only tracked processes need is attached while there are any. Call it when that may have changed; it is cheap. */
@@ -7518,13 +7527,14 @@ struct zn_mappings {
 	int cpu_count;
 	struct perf_event_mmap_page *ring[ZN_MAPPINGS_CPUS];
 	int fd[ZN_MAPPINGS_CPUS];
+	uint64_t stay[ZN_MAPPINGS_CPUS]; /* of the CPU, when its ring was opened */
 	void *owner;
 	void (*mapped)(void *owner, struct zn_map_event *e); /* a file with a library's name; its owner is not set */
 	void (*lost)(void *owner);                           /* the kernel had no room to report one */
 	void (*incomplete)(
 		void *owner); /* nothing, or not all, was reported so far: all processes are to be looked at */
 };
-/* Opens the rings that are missing. A CPU that is offline has none until it is tried again. */
+/* Opens the rings that are missing: of a CPU that was offline when it was tried last, or has been since. */
 int zn_mappings_open(struct zn_mappings *m);
 void zn_mappings_close(struct zn_mappings *m);
 void zn_mappings_drain(struct zn_mappings *m);                                         /* calls back for each event */
@@ -7776,9 +7786,9 @@ struct zn_clocks {
 	uint32_t cpus, used;   /* used: processes with Python */
 	int link[ZN_CPUS_MAX]; /* 0: none */
 	uint64_t ran_ns
-		[ZN_CPUS_MAX]; /* when it was last seen to run a thread of theirs, or of another tracked process */
-	uint64_t opened_ns[ZN_CPUS_MAX];
-	uint64_t cleared_ns, retry_ns;
+		[ZN_CPUS_MAX];      /* when it was last seen to run a thread of theirs, or of another tracked process */
+	uint64_t stay[ZN_CPUS_MAX]; /* of the CPU, when its clock was started */
+	uint64_t cleared_ns, asked_ns, retry_ns;
 };
 void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe);
 void zn_clocks_begin(struct zn_clocks *c, uint32_t pid); /* a process with Python, and its end */
@@ -8445,7 +8455,6 @@ void zn_use_step(const struct zn_job_uses *all, const struct zn_job *job, struct
 /* The steps of a job that are shown, in the order of their beginnings, with what the last look saw of those that run:
  * these first, then the newest. Returns how many. */
 uint32_t zn_use_steps(const struct zn_job_uses *all, const struct zn_job *job, struct zn_step to[ZN_STEPS_SHOWN]);
-uint32_t zn_use_cpus(const char *list);
 uint32_t zn_use_told_cpus(const char *told);
 
 #ifdef ZN_IN_job
@@ -8474,8 +8483,8 @@ struct zn_energies {
 	const struct zn_job_uses *uses;
 	const struct zn_hardware *hardware;
 	const char *proc; /* NULL: simulated */
-	uint32_t cpus;
-	double idle; /* share of all CPUs' time in the last interval */
+	uint32_t cpus;    /* that are online; the tick's caller follows them */
+	double idle;      /* share of all CPUs' time in the last interval */
 	uint64_t all, idle_sum;
 	uint64_t last_ns; /* when the interval began; 0: none has */
 	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_mj[ZN_GPUS_MAX];

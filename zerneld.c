@@ -215,7 +215,7 @@ static void view_open(struct zn_daemon *d)
 	state->ranks = &d->ranks;
 	state->stopped = &d->stopped;
 	state->blocked = &d->blocked;
-	zn_budget_init(&d->budget, &d->agg, &d->options, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
+	zn_budget_init(&d->budget, &d->agg, &d->options, zn_cpus_online());
 	state->budget = &d->budget;
 	state->ooms = &d->ooms;
 	state->ghosts = &d->ghosts;

@@ -65,6 +65,7 @@ static void live_tick(struct zn_daemon *d)
 
 	d->probe.arena.shared->wall_ns = zn_wall_ms() * ZN_NS_PER_MS - zn_now_ns();
 	want_kernel(d, wanted);
+	d->budget.cpus = d->energies.cpus = zn_cpus_online(); /* they may go and come */
 	zn_cost_after(&d->probe, &d->budget.file_ns, &d->budget.call_ns);
 	if (wanted)
 		zn_daemon_find_gpus(d);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/sysinfo.h>
 
 #include "zernel.h"
 
@@ -163,7 +162,7 @@ void zn_energies_init(
 	struct zn_energies *e, const struct zn_job_uses *uses, const struct zn_hardware *hardware, const char *proc)
 {
 	*e = (struct zn_energies){.uses = uses, .hardware = hardware, .proc = proc, .idle = SIMULATED_IDLE};
-	e->cpus = proc ? (uint32_t)get_nprocs() : SIMULATED_CPUS;
+	e->cpus = proc ? zn_cpus_online() : SIMULATED_CPUS;
 }
 
 void zn_energies_tick(struct zn_energies *e, uint64_t now_ns)

@@ -96,23 +96,6 @@ static void read_throttling(struct zn_job_use *u, const struct zn_cgroup_folders
 		u->throttled_ns = ns;
 }
 
-/* How many a list such as "0-3,8" has; 0: it has none, or is no such list. */
-uint32_t zn_use_cpus(const char *list)
-{
-	unsigned long first, last, count = 0;
-	char *end;
-
-	for (; isdigit((unsigned char)*list); list = *end == ',' ? end + 1 : end) {
-		first = last = strtoul(list, &end, 10);
-		if (*end == '-' && isdigit((unsigned char)end[1]))
-			last = strtoul(end + 1, &end, 10);
-		if (last < first || last >= UINT16_MAX)
-			return 0;
-		count += last - first + 1;
-	}
-	return *list && *list != '\n' ? 0 : (uint32_t)count;
-}
-
 /* SLURM_JOB_CPUS_PER_NODE is "8" or "8(x2)" where all nodes have the same; which of "8(x2),4" is this node's is not
  * said. */
 uint32_t zn_use_told_cpus(const char *told)
@@ -149,7 +132,7 @@ static void read_cpus(struct zn_job_use *u, const struct zn_cgroup_folders *f, c
 	const char *set = f->v2[ZN_CONTROLLER_CPUSET] ? "cpuset.cpus.effective" : "cpuset.cpus";
 
 	if (!milli && read_file(f->at[ZN_CONTROLLER_CPUSET], set))
-		milli = (uint64_t)CPU_MILLI * zn_use_cpus(text + 1);
+		milli = (uint64_t)CPU_MILLI * zn_cpus_listed(text + 1);
 	if (quota != ZN_NOT_KNOWN && (!milli || quota < milli))
 		milli = quota;
 	if (milli)

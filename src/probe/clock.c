@@ -18,7 +18,7 @@
 
 #define HOLD_NS  (5 * ZN_NS_PER_S)  /* a CPU keeps its clock after the last time that it ran such a thread */
 #define CLEAR_NS ZN_NS_PER_S        /* so often it is asked anew which CPUs do */
-#define RENEW_NS (60 * ZN_NS_PER_S) /* a CPU that was offline for a moment has lost its clock, and nobody says so */
+#define AWAY_NS  (10 * ZN_NS_PER_S) /* and so often whether one has been away */
 #define RETRY_NS (10 * ZN_NS_PER_S) /* after a clock was refused */
 
 static int cpu_open(int program, int cpu)
@@ -61,12 +61,13 @@ static void clocks_refuse(struct zn_clocks *c, int error, uint64_t now_ns)
 /* A CPU that is offline has no clock, and needs none. False: it was refused. */
 static bool cpu_start(struct zn_clocks *c, uint32_t cpu, uint64_t now_ns)
 {
+	uint64_t stay = zn_cpus_stay(cpu);
 	int link = cpu_open(c->program, (int)cpu);
 
 	if (link > 0) {
 		error_set(c, 0);
 		c->link[cpu] = link;
-		c->opened_ns[cpu] = now_ns;
+		c->stay[cpu] = stay;
 		return true;
 	}
 	if (link == -ENODEV)
@@ -85,6 +86,14 @@ static bool cpu_ran(const struct zn_clocks *c, uint32_t cpu, bool clear)
 	if (clear)
 		__atomic_store_n(&s->cpu_ran[cpu], 0, __ATOMIC_RELAXED);
 	return true;
+}
+
+/* Its clock is from before the CPU was away, and dead. */
+static bool cpu_was_away(const struct zn_clocks *c, uint32_t cpu)
+{
+	uint64_t stay = zn_cpus_stay(cpu);
+
+	return stay && stay != c->stay[cpu];
 }
 
 void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe)
@@ -123,14 +132,14 @@ void zn_clocks_end(struct zn_clocks *c)
 
 void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns)
 {
-	bool clear = now_ns - c->cleared_ns >= CLEAR_NS;
+	bool clear = now_ns - c->cleared_ns >= CLEAR_NS, away = now_ns - c->asked_ns >= AWAY_NS;
 
 	if (!c->used || c->program < 0 || now_ns < c->retry_ns)
 		return;
 	for (uint32_t cpu = 0; cpu < c->cpus; cpu++) {
 		if (cpu_ran(c, cpu, clear)) {
 			c->ran_ns[cpu] = now_ns;
-			if (now_ns - c->opened_ns[cpu] > RENEW_NS)
+			if (away && c->link[cpu] && cpu_was_away(c, cpu))
 				cpu_close(c, cpu);
 			if (!c->link[cpu] && !cpu_start(c, cpu, now_ns))
 				return;
@@ -140,6 +149,8 @@ void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns)
 	}
 	if (clear)
 		c->cleared_ns = now_ns;
+	if (away)
+		c->asked_ns = now_ns;
 }
 
 void zn_clocks_close(struct zn_clocks *c)

@@ -22,14 +22,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define GATHER_MS      10   /* a library is hooked this long after it was mapped, and the time to attach */
-#define ROUND_MS       250  /* a round comes after this at the latest */
-#define CHECK_MS       1000 /* between looks at which processes still live */
-#define SWEEP_MS       1000 /* from the begin of one look at all processes to the next, at least */
-#define SCAN_MS        2000 /* the same where there are no mapping events, each of which asks for the next */
-#define SLICE_MS       5    /* of one kind of work in one round */
-#define CHECK_SLICE_MS 1    /* of looks at which processes still live */
-#define WORK_PERCENT   4    /* of a core, for what users set off by mapping libraries and making calls */
+#define GATHER_MS      10    /* a library is hooked this long after it was mapped, and the time to attach */
+#define ROUND_MS       250   /* a round comes after this at the latest */
+#define CHECK_MS       1000  /* between looks at which processes still live */
+#define CPUS_MS        10000 /* between looks whether a CPU has been away */
+#define SWEEP_MS       1000  /* from the begin of one look at all processes to the next, at least */
+#define SCAN_MS        2000  /* the same where there are no mapping events, each of which asks for the next */
+#define SLICE_MS       5     /* of one kind of work in one round */
+#define CHECK_SLICE_MS 1     /* of looks at which processes still live */
+#define WORK_PERCENT   4     /* of a core, for what users set off by mapping libraries and making calls */
 #define WORK_BURST_MS  2000
 #define IDLE_PERCENT   1    /* of a core, for what has time; WORK_PERCENT where there are no mapping events */
 #define READERS_MAX    8    /* processes whose maps are read at one time, each of another owner */
@@ -53,6 +54,8 @@ struct zn_find {
 	bool closing; /* probes are being taken away */
 	bool by_events;
 	struct zn_mappings mappings;
+	uint32_t cpus; /* that are online */
+	int cpu_error; /* of one that came online since; 0: none */
 	struct zn_libraries *libraries;
 	struct zn_map_events events;
 	struct zn_maps reader[READERS_MAX];
@@ -61,7 +64,7 @@ struct zn_find {
 	struct zn_pace work, idle;
 	bool scan_all; /* all processes are to be looked at, without a hurry */
 	bool checking; /* which processes still map their libraries */
-	uint64_t round_ns, polled_ns, left_ns, checked_ns, mappers_ns; /* when each was done last */
+	uint64_t round_ns, polled_ns, left_ns, checked_ns, mappers_ns, cpus_ns; /* when each was done last */
 	uint64_t sweep_ns, swept_ns; /* when this look at all processes began, and the last one that is complete */
 	uint64_t cpu_ns;             /* of this thread, as of the last round */
 	uint32_t owner_pid, owner;   /* of the event before */
@@ -453,6 +456,45 @@ static void work_run(struct zn_find *f, uint64_t now_ns)
 	zn_children_find(&f->children, zn_now_ns() + SLICE_MS * ZN_NS_PER_MS);
 }
 
+static void cpus_tell(int err)
+{
+	if (err)
+		zn_log(ZN_WARN,
+			"find: no mapping events of a CPU that came online: %s%s; until then new libraries are found by "
+			"scanning /proc",
+			strerror(-err), err == -EACCES ? " (perf_event_paranoid is above 2): restart the daemon" : "");
+	else
+		zn_log(ZN_INFO, "find: mapping events of all CPUs again");
+}
+
+/* A CPU that was away needs new events, for which the daemon may have no capability left: only Debian's and Ubuntu's
+ * kernels want it. */
+static void follow_events(struct zn_find *f)
+{
+	int err = zn_mappings_open(&f->mappings);
+
+	f->idle.percent = err ? WORK_PERCENT : IDLE_PERCENT;
+	if (err != f->cpu_error)
+		cpus_tell(err);
+	f->cpu_error = err;
+}
+
+/* CPUs may go and come at any time. That their number is another one is seen at once; what one that was away for a
+ * moment has lost is looked for now and then, as that takes 3 us for each. */
+static void follow_cpus(struct zn_find *f, uint64_t now_ns)
+{
+	uint32_t cpus = zn_cpus_online();
+	bool changed = cpus != f->cpus, due = is_due(&f->cpus_ns, now_ns, CPUS_MS);
+
+	f->cpus = cpus;
+	if (changed)
+		zn_kernel_nodes(f->probe->arena.shared);
+	if (f->by_events && (changed || due))
+		follow_events(f);
+	if (f->cpu_error)
+		f->scan_all = true;
+}
+
 static void round_run(struct zn_find *f)
 {
 	uint64_t now_ns = zn_now_ns(), idle_ns, cpu_ns;
@@ -471,8 +513,7 @@ static void round_run(struct zn_find *f)
 	if (is_due(&f->checked_ns, now_ns, CHECK_MS)) {
 		libraries_check(f);
 		zn_quota_tell(&f->events.quota, "mapping events", now_ns);
-		if (f->by_events)
-			zn_mappings_open(&f->mappings);
+		follow_cpus(f, now_ns);
 	}
 	cpu_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	zn_pace_spend(&f->work, cpu_ns - f->cpu_ns - idle_ns);

@@ -580,19 +580,14 @@ static void node_mark(struct zn_shared *s, const char *list, uint8_t node)
 	}
 }
 
-static void nodes_read(struct zn_shared *s)
+void zn_kernel_nodes(struct zn_shared *s)
 {
 	char path[64], list[4096];
 
 	for (int node = 0; node < NODES_MAX; node++) {
-		FILE *f;
-
 		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
-		f = fopen(path, "re");
-		if (f && fgets(list, sizeof(list), f))
+		if (zn_file_read(path, list, sizeof(list)) > 0)
 			node_mark(s, list, node);
-		if (f)
-			fclose(f);
 	}
 }
 
@@ -602,7 +597,7 @@ void zn_kernel_open(struct zn_probe *p, uint64_t families, enum zn_probe_method 
 	uint64_t all = families;
 
 	k->kprobe_type = zn_perf_type("kprobe");
-	nodes_read(p->arena.shared);
+	zn_kernel_nodes(p->arena.shared);
 	for (size_t i = 0; i < ZN_LEN(rests); i++)
 		if (families >> rests[i].family & 1)
 			all |= 1ULL << rests[i].on;

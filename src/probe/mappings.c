@@ -72,34 +72,13 @@ static int ring_open(struct zn_mappings *m, int cpu)
 	return 0;
 }
 
-int zn_mappings_open(struct zn_mappings *m)
+static void ring_close(struct zn_mappings *m, int cpu)
 {
-	int err = 0;
-
-	m->cpu_count = cpus_possible();
-	if (m->cpu_count > ZN_MAPPINGS_CPUS)
-		return -E2BIG;
-	for (int cpu = 0; cpu < m->cpu_count && !err; cpu++) {
-		if (m->ring[cpu])
-			continue;
-		err = ring_open(m, cpu);
-		if (!err)
-			m->incomplete(m->owner); /* earlier mappings there caused no event */
-		else if (err == -ENODEV)
-			err = 0;
-	}
-	return err;
-}
-
-void zn_mappings_close(struct zn_mappings *m)
-{
-	for (int cpu = 0; cpu < m->cpu_count && cpu < ZN_MAPPINGS_CPUS; cpu++) {
-		if (!m->ring[cpu])
-			continue;
-		munmap(m->ring[cpu], ring_size() + sysconf(_SC_PAGESIZE));
-		close(m->fd[cpu]);
-		m->ring[cpu] = NULL;
-	}
+	if (!m->ring[cpu])
+		return;
+	munmap(m->ring[cpu], ring_size() + sysconf(_SC_PAGESIZE));
+	close(m->fd[cpu]);
+	m->ring[cpu] = NULL;
 }
 
 /* A record may wrap around the end of the ring: it is copied out first. */
@@ -169,6 +148,43 @@ static void ring_drain(struct zn_mappings *m, struct perf_event_mmap_page *ring)
 		tail += len;
 	}
 	__atomic_store_n(&ring->data_tail, head, __ATOMIC_RELEASE);
+}
+
+/* The ring of a CPU that is online, unless it has it. One from before the CPU was away is dead. */
+static int ring_ensure(struct zn_mappings *m, int cpu)
+{
+	uint64_t stay = zn_cpus_stay((uint32_t)cpu);
+	int err;
+
+	if (m->ring[cpu] && (!stay || stay == m->stay[cpu]))
+		return 0;
+	if (m->ring[cpu])
+		ring_drain(m, m->ring[cpu]);
+	ring_close(m, cpu);
+	err = ring_open(m, cpu);
+	if (err)
+		return err == -ENODEV ? 0 : err;
+	m->stay[cpu] = stay;
+	m->incomplete(m->owner); /* earlier mappings there caused no event */
+	return 0;
+}
+
+int zn_mappings_open(struct zn_mappings *m)
+{
+	int err = 0;
+
+	m->cpu_count = cpus_possible();
+	if (m->cpu_count > ZN_MAPPINGS_CPUS)
+		return -E2BIG;
+	for (int cpu = 0; cpu < m->cpu_count && !err; cpu++)
+		err = ring_ensure(m, cpu);
+	return err;
+}
+
+void zn_mappings_close(struct zn_mappings *m)
+{
+	for (int cpu = 0; cpu < m->cpu_count && cpu < ZN_MAPPINGS_CPUS; cpu++)
+		ring_close(m, cpu);
 }
 
 void zn_mappings_drain(struct zn_mappings *m)

@@ -162,10 +162,10 @@ void zn_probe_cancel(struct zn_probe *p)
 
 int zn_probe_files(char why[ZN_TEXT_MAX])
 {
-	rlim_t need = START_FILES + (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
+	rlim_t need = START_FILES + zn_cpus_online(), most = START_FILES + (rlim_t)libbpf_num_possible_cpus();
 	struct rlimit files;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= need)
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= most)
 		return 0;
 	if (files.rlim_max < need) {
 		snprintf(why, ZN_TEXT_MAX,
@@ -174,7 +174,7 @@ int zn_probe_files(char why[ZN_TEXT_MAX])
 			(unsigned long long)files.rlim_max, (unsigned long long)need);
 		return -EMFILE;
 	}
-	files.rlim_cur = need;
+	files.rlim_cur = most < files.rlim_max ? most : files.rlim_max; /* CPUs may come later */
 	return setrlimit(RLIMIT_NOFILE, &files) ? -errno : 0;
 }
 

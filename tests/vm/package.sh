@@ -262,6 +262,72 @@ clock() {
 	same "lines of the log" "$(grep -c 'clock: the time of day was set' /tmp/journal)" 3 && well
 }
 
+libraries() { # hooked ones, of the files that processes map under a library's name
+	get /metrics | sed -n 's/^zernel_libraries{state="hooked"} //p'
+}
+
+more() { # N: of these
+	[ "$(libraries)" = "$1" ]
+}
+
+blind() { # N: so often it was said that a CPU has no mapping events
+	journalctl -o cat -u zerneld >/tmp/journal
+	[ "$(grep -c 'no mapping events of a CPU' /tmp/journal)" = "$1" ]
+}
+
+# PARANOID BLIND AWAY PATIENCE: the second CPU goes for some seconds, and some seconds after it has come back a library
+# is mapped there that was never seen before.
+come_back() {
+	was=$(libraries)
+	echo "$1" >/proc/sys/kernel/perf_event_paranoid
+	echo 0 >/sys/devices/system/cpu/cpu1/online && sleep "$3" && echo 1 >/sys/devices/system/cpu/cpu1/online || return
+	sleep "$4"
+	wait_for 10 blind "$2" || return
+	rm -rf /home/user/new /tmp/there && mkdir /home/user/new && cp /t/libcuda.so.1 /home/user/new/ && mkfifo /tmp/there
+	taskset 2 /home/user/driver --cuda /home/user/new/libcuda.so.1 --hold-stdin </tmp/there >/dev/null 2>&1 &
+	there=$!
+	exec 7>/tmp/there
+	wait_for 20 more $((was + 1))
+	found=$?
+	exec 7>&-
+	wait "$there"
+	[ $found = 0 ] && wait_for 20 more "$was"
+}
+
+migrated() { # PID: so often its threads went to another memory node
+	get /metrics | sed -n "s/^zernel_thread_migrations_total{pid=\"$1\",scope=\"numa\".* //p"
+}
+
+has_migrated() { # PID N: more often than that
+	[ "$(migrated "$1")" -gt "$2" ]
+}
+
+# A CPU that comes after the start, and is of another memory node.
+nodes() {
+	echo 0 >/sys/devices/system/cpu/cpu1/online
+	systemctl restart zerneld
+	echo 1 >/sys/devices/system/cpu/cpu1/online
+	wait_for 60 attached cuda_trace && sleep 3 && begin_storm && wait_for 60 told "$storm" || return
+	was=$(migrated "$storm")
+	for mask in 2 1; do
+		taskset -p $mask "$storm" >/dev/null && echo >&8 && sleep 1 || return
+	done
+	wait_for 10 has_migrated "$storm" "${was:-0}"
+	moved=$?
+	end_storm
+	return $moved
+}
+
+# As where a job's prolog switches SMT off, and its epilog on. Where the kernel wants a capability for mapping events
+# that was given up, that is said, and /proc is scanned.
+cpus() {
+	blind=0
+	case $(uname -r) in 5.* | 6.[0-5].*) ;; *) blind=1 ;; esac
+	come_back 2 0 0 12 && come_back 3 $blind 3 3 && come_back 2 $blind 3 3 && nodes || return
+	echo 3 >/proc/sys/kernel/perf_event_paranoid
+	well
+}
+
 # The service runs on with the new program and the new unit; the options stay as they were written here.
 upgrade() {
 	was=$(property MainPID)
@@ -307,6 +373,7 @@ checks() {
 	verdict reload reload
 	verdict restart restart
 	verdict clock clock
+	verdict cpus cpus
 	verdict upgrade upgrade
 	verdict companion companion
 	verdict remove remove

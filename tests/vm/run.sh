@@ -17,7 +17,7 @@ declare -A columns=(
 	[slurm]='job launches nccl steps peak node'
 	[rdma]='device lost verbs job port'
 	[cost]='measured'
-	[package]='install check start families events caps counts outbound slurm reload restart clock upgrade companion remove purge'
+	[package]='install check start families events caps counts outbound slurm reload restart clock cpus upgrade companion remove purge'
 )
 declare -A modules=(
 	[io]='ext4 loop overlay nfsd nfsv4'

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * mappings_test.c: records in a ring of the kernel's: those that wrap around its end, those of other kinds, lost ones,
- * and such as no kernel writes. The ring is plain memory; which file has a library's name says a stand-in.
+ * and such as no kernel writes; and CPUs that go and come. The ring is plain memory; stand-ins say which file has a
+ * library's name, which CPUs were away, and what the kernel opens.
  */
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -26,7 +30,7 @@ struct record {
 
 static struct zn_mappings mappings;
 static struct perf_event_mmap_page *ring;
-static size_t page, bytes;
+static size_t page, bytes; /* bytes: of a ring */
 static struct zn_map_event event[64];
 static uint32_t events, lost, incomplete;
 
@@ -36,6 +40,31 @@ int zn_library_kind(const char *path, size_t len)
 	return len >= 7 && !memcmp(path, "libcuda", 7)    ? ZN_LIB_CUDA
 		: len >= 7 && !memcmp(path, "libnccl", 7) ? ZN_LIB_NCCL
 							  : -1;
+}
+
+static uint64_t stay_of_first = 7; /* the first CPU's */
+static uint32_t opened;            /* rings, by the kernel */
+static bool is_offline;
+
+uint64_t zn_cpus_stay(uint32_t cpu)
+{
+	return cpu ? 1 : stay_of_first;
+}
+
+/* In place of the C library's: an event is a file as large as its ring. */
+long syscall(long number, ...)
+{
+	int fd;
+
+	CHECK_EQ(number, SYS_perf_event_open);
+	if (is_offline) {
+		errno = ENODEV;
+		return -1;
+	}
+	opened++;
+	fd = memfd_create("ring", MFD_CLOEXEC);
+	CHECK_EQ(ftruncate(fd, (off_t)(page + bytes)), 0);
+	return fd;
 }
 
 static void on_mapped(void *owner, struct zn_map_event *e)
@@ -245,6 +274,49 @@ T(whom_to_wait_for)
 	CHECK_EQ(to[0].events, POLLIN);
 }
 
+/* Opens what is missing, and says how many rings that were. */
+static uint32_t open_more(void)
+{
+	uint32_t before = opened;
+
+	CHECK_EQ(zn_mappings_open(&mappings), 0);
+	CHECK_EQ(incomplete, opened); /* earlier mappings there may have caused no event */
+	return opened - before;
+}
+
+/* An event of a CPU that was offline in between says nothing any more. */
+T(cpu_that_was_away)
+{
+	static struct pollfd to[ZN_MAPPINGS_CPUS];
+	uint32_t cpus;
+
+	start(0);
+	mappings.ring[1] = NULL;
+	cpus = open_more();
+	CHECK(cpus >= 1);
+	CHECK_EQ(open_more(), 0);
+	free(ring);
+	ring = mappings.ring[0];
+	put_record("libcuda.so.1", 4711);
+	stay_of_first = 0; /* away, or it cannot be told */
+	CHECK_EQ(open_more(), 0);
+	CHECK_EQ(events, 0);
+	stay_of_first = 9;
+	CHECK_EQ(open_more(), 1);
+	CHECK_EQ(events, 1); /* that from before */
+	CHECK_EQ(event[0].pid, 4711);
+	CHECK_EQ(open_more(), 0);
+	stay_of_first = 11;
+	is_offline = true;
+	CHECK_EQ(open_more(), 0); /* on its way, and not there yet */
+	CHECK_EQ(zn_mappings_poll(&mappings, to), cpus - 1);
+	is_offline = false;
+	CHECK_EQ(open_more(), 1);
+	zn_mappings_close(&mappings);
+	CHECK_EQ(zn_mappings_poll(&mappings, to), 0);
+	ring = NULL;
+}
+
 int main(void)
 {
 	RUN(libraries_alone);
@@ -255,5 +327,6 @@ int main(void)
 	RUN(impossible_records);
 	RUN(full);
 	RUN(whom_to_wait_for);
+	RUN(cpu_that_was_away);
 	return t_end();
 }

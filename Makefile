@@ -44,7 +44,6 @@ BPF_CFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_$(ARCH_$(MACHINE)) -I/
 
 FAMILIES := proc job gpu_mem cuda_trace nccl sched net vfs mappers stacks requests
 OLD      := proc job vfs # these also for kernels whose BPF has no atomic operations that return a value
-PLAIN    := sched # these also for kernels before 6.2, whose BPF has no casts to the kernel's types
 SRC      := $(sort $(wildcard *.c) $(wildcard src/*/*.c))
 # what runs rarely lies together, beside the libraries that run at the start, so that it need not be in memory
 RARE     := $(filter src/cli/% src/sim/% src/base/options% src/probe/calibrate% src/probe/objects% \
@@ -70,12 +69,8 @@ $(B)/%_old.bpf.o: bpf/%.bpf.c bpf/slim.sh | $(B)
 	@echo "  BPF     $< (old)"
 	$(Q)$(CLANG) $(BPF_CFLAGS) -DZN_NO_FETCH -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
 	$(Q)BPFTOOL=$(BPFTOOL) bpf/slim.sh $(@:.o=.full.o) $@
-$(B)/%_plain.bpf.o: bpf/%.bpf.c bpf/slim.sh | $(B)
-	@echo "  BPF     $< (plain)"
-	$(Q)$(CLANG) $(BPF_CFLAGS) -DZN_NO_CAST -MMD -MP -MT $@ -c $< -o $(@:.o=.full.o)
-	$(Q)BPFTOOL=$(BPFTOOL) bpf/slim.sh $(@:.o=.full.o) $@
 
-$(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o) $(PLAIN:%=$(B)/%_plain.bpf.o)
+$(B)/bpf.c: bpf/embed.sh $(FAMILIES:%=$(B)/%.bpf.o) $(OLD:%=$(B)/%_old.bpf.o)
 	@echo "  EMBED   $@"
 	$(Q)bpf/embed.sh $(filter %.o,$^) > $@
 $(B)/bpf.o: $(B)/bpf.c

@@ -2865,7 +2865,7 @@ struct zn_service_edge {
 /* What a program on functions of a library is loaded for. A session is entry and return as one link, whose run at the
  * entry says whether there is one at the return. */
 enum zn_way { ZN_WAY_ENTRY, ZN_WAY_RETURN, ZN_WAY_SESSION };
-#define ZN_CALL_OF_CAST 0x7a6e /* a number that no helper has; see bpf/hit.bpf.h */
+#define ZN_CALL_OF_CAST 0x7a6e /* a number that no helper has; see bpf/cast.bpf.h */
 
 /* Shapes: where a function has its arguments and what they mean. One handler each, in bpf/<family>.bpf.c. */
 enum zn_shape {
@@ -6985,8 +6985,8 @@ struct zn_blob {
 	uint32_t len, plain_len;
 };
 extern const struct zn_blob zn_bpf_proc, zn_bpf_job, zn_bpf_gpu_mem, zn_bpf_cuda_trace, zn_bpf_nccl, zn_bpf_sched,
-	zn_bpf_mappers, zn_bpf_requests, zn_bpf_net, zn_bpf_stacks, zn_bpf_vfs, zn_bpf_sched_plain, zn_bpf_proc_old,
-	zn_bpf_job_old, zn_bpf_vfs_old;
+	zn_bpf_mappers, zn_bpf_requests, zn_bpf_net, zn_bpf_stacks, zn_bpf_vfs, zn_bpf_proc_old, zn_bpf_job_old,
+	zn_bpf_vfs_old;
 /* Opens an embedded object, or what stands in for it on a kernel as old as p says (NULL with errno). */
 struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob);
 /* While it is true, all objects share what libbpf read of the kernel's types. */
@@ -7117,7 +7117,7 @@ struct zn_probe {
 	bool has_images;             /* one whose trampolines outlast the calls that are in them */
 	bool multi;                  /* multi-uprobe links, from kernel 6.6 on */
 	bool session;                /* one of them for entries and returns, from kernel 6.13 on */
-	uint32_t cast_id;            /* the kernel's number of what sessions are loaded with; 0: it has none */
+	uint32_t cast_id;            /* the kernel's number of bpf_rdonly_cast(), from 6.2 on; 0: it has none */
 	bool grows;                  /* hashes take their memory as they are used, from kernel 6.1 on */
 	bool keeps_shadow;           /* return probes leave user shadow stacks right: from kernel 6.11 on */
 	uint64_t families;           /* that are asked for, 1 << enum zn_family */

@@ -11,13 +11,10 @@
 #ifndef ZN_HIT_BPF_H
 #define ZN_HIT_BPF_H
 
+#include "cast.bpf.h"
 #include "uprobe.bpf.h"
 
 const volatile __u32 zn_way SEC(".rodata.way"); /* enum zn_way; the verifier leaves out what it rules out */
-
-/* Stands for bpf_rdonly_cast(), which is no helper: the daemon puts its number in where it loads a session. Kernels
- * from 5.13 to 5.15 refuse a program that names a function which they lack, even where it is never called. */
-static void *(*const cast_to)(const void *address, __u32 type) = (void *)ZN_CALL_OF_CAST;
 
 struct zn_hit {
 	__u64 id, cookie; /* as the helpers tell them; at entries alone */
@@ -37,7 +34,7 @@ static __always_inline bool zn_hit_read(struct zn_hit *h, struct pt_regs *ctx)
 		return false;
 	}
 	task = bpf_get_current_task_btf();
-	run = cast_to(task->bpf_ctx, bpf_core_type_id_kernel(struct bpf_uprobe_multi_run_ctx));
+	run = ZN_CAST(task->bpf_ctx, struct bpf_uprobe_multi_run_ctx);
 	if (run->session_ctx.is_return)
 		return true;
 	h->cookie = run->uprobe->cookie;

@@ -6,8 +6,7 @@
  * Limits: what splice() takes out of a socket is not seen. Only what a call of the process moves is its own; a
  * retransmission happens long after that, so it is the last sender's of the connection.
  */
-#include "zernel.bpf.h"
-#include <bpf/bpf_core_read.h>
+#include "cast.bpf.h"
 
 #define IPV4     2
 #define IPV6     10
@@ -16,9 +15,9 @@
 
 static __always_inline bool is_tcp(struct sock *sk)
 {
-	__u16 family = sk ? BPF_CORE_READ(sk, __sk_common.skc_family) : 0;
+	__u16 family = sk ? ZN_FIELD(sk, struct sock, __sk_common.skc_family) : 0;
 
-	return (family == IPV4 || family == IPV6) && BPF_CORE_READ(sk, sk_protocol) == TCP;
+	return (family == IPV4 || family == IPV6) && ZN_FIELD(sk, struct sock, sk_protocol) == TCP;
 }
 
 static __always_inline void count_received(struct zn_proc *p, struct sock *sk, int result, __u32 flags)

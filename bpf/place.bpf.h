@@ -7,7 +7,7 @@
 #ifndef ZN_PLACE_BPF_H
 #define ZN_PLACE_BPF_H
 
-#include "zernel.bpf.h"
+#include "cast.bpf.h"
 
 enum { S_TYPE = 0170000, S_DIRECTORY = 0040000, S_REGULAR = 0100000 };
 #define FMODE_PATH_   0x4000u /* linux/fs.h */
@@ -102,19 +102,20 @@ static __always_inline struct file *file_of(int fd)
 	struct task_struct *task = CURRENT();
 	struct files_struct *files = READ(CURRENT_TYPED, task, files);
 	struct fdtable *table = files ? READ(CURRENT_TYPED, files, fdt) : NULL;
-	struct file *file = NULL;
 
 	if (!table || fd < 0 || (__u32)fd >= READ(CURRENT_TYPED, table, max_fds))
 		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), READ(CURRENT_TYPED, table, fd) + fd);
-	return file;
+	return zn_pointer_at(READ(CURRENT_TYPED, table, fd) + fd);
 }
 
 static __always_inline struct place place_of_fd(int fd, bool directories)
 {
 	struct file *file = file_of(fd);
 
-	return file ? place_of_file(false, file, directories) : (struct place){};
+	if (!file)
+		return (struct place){};
+	return zn_casts ? place_of_file(true, ZN_CAST(file, struct file), directories)
+			: place_of_file(false, file, directories);
 }
 
 #endif

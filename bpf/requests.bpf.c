@@ -14,8 +14,7 @@
  * server closes it: the daemon looks after those.
  */
 #define ZN_HTTP1
-#include "zernel.bpf.h"
-#include <bpf/bpf_core_read.h>
+#include "cast.bpf.h"
 
 #define UNIX          1
 #define IPV4          2
@@ -40,11 +39,11 @@ enum socket_kind { OTHER, IS_TCP, IS_UNIX };
 
 static __always_inline enum socket_kind kind_of(struct sock *sk)
 {
-	__u16 family = sk ? BPF_CORE_READ(sk, __sk_common.skc_family) : 0;
+	__u16 family = sk ? ZN_FIELD(sk, struct sock, __sk_common.skc_family) : 0;
 
 	if (family == UNIX)
-		return BPF_CORE_READ(sk, sk_type) == STREAM ? IS_UNIX : OTHER;
-	return (family == IPV4 || family == IPV6) && BPF_CORE_READ(sk, sk_protocol) == TCP ? IS_TCP : OTHER;
+		return ZN_FIELD(sk, struct sock, sk_type) == STREAM ? IS_UNIX : OTHER;
+	return (family == IPV4 || family == IPV6) && ZN_FIELD(sk, struct sock, sk_protocol) == TCP ? IS_TCP : OTHER;
 }
 
 /* Whether it was accepted, of a connection whose beginning was not seen: what a client receives over HTTP/2 looks alike.

@@ -16,10 +16,10 @@
  * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each
  * switch, and while no process is tracked these programs are not attached at all.
  */
+#include "cast.bpf.h"
 #include "record.bpf.h"
 #include "sleep.bpf.h"
 #include <asm/unistd.h>
-#include <bpf/bpf_core_read.h>
 
 #define TASK_UNINTERRUPTIBLE 2
 #define TASK_NOLOAD          0x400
@@ -130,40 +130,28 @@ static __always_inline void set_cause(struct zn_sched_entry *r, __u8 kind, __u8 
 
 /* ---- descriptors ---- */
 
-/* From 6.2 on a program may say what an address is of, and then loads its fields without a call, which takes some 30 ns
- * off each. An address that is not mapped reads as 0 in both ways. */
-#ifdef ZN_NO_CAST
-#define FIRST_POINTER(address, to) bpf_probe_read_kernel(&(to), sizeof(to), address)
-#define MODE_OF(file)              BPF_CORE_READ(file, f_inode, i_mode)
-#else
-extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym;
-
-#define TYPED(address, type)       ((type *)bpf_rdonly_cast(address, bpf_core_type_id_kernel(type)))
-#define FIRST_POINTER(address, to) ((to) = (void *)TYPED(address, struct rb_root)->rb_node) /* it is but a pointer */
-#define MODE_OF(file)              (TYPED(file, struct file)->f_inode->i_mode)
-#endif
-
 static __always_inline struct file *file_of(struct task_struct *task, __u32 fd)
 {
 	struct fdtable *table = task->files ? task->files->fdt : NULL;
-	struct file *file = NULL;
 
 	if (!table || fd >= table->max_fds)
 		return NULL;
-	FIRST_POINTER(&table->fd[fd], file);
-	return file;
+	return zn_pointer_at(&table->fd[fd]);
 }
 
 static __always_inline __u32 type_of(struct file *file)
 {
-	return file ? MODE_OF(file) & S_IFMT : 0;
+	if (!file)
+		return 0;
+	return (zn_casts ? ZN_CAST(file, struct file)->f_inode->i_mode : BPF_CORE_READ(file, f_inode, i_mode)) & S_IFMT;
 }
 
 static __always_inline __u32 family_of(struct file *file)
 {
-	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct socket *socket = ZN_FIELD(file, struct file, private_data);
 
-	return BPF_CORE_READ(socket, sk, __sk_common.skc_family);
+	return zn_casts ? ZN_CAST(socket, struct socket)->sk->__sk_common.skc_family
+			: BPF_CORE_READ(socket, sk, __sk_common.skc_family);
 }
 
 static __always_inline bool is_tcp(struct file *file)

@@ -626,7 +626,7 @@ struct zn_libraries *zn_libraries_open(struct zn_probe *probe, const struct zn_o
 	zn_refused_open(&l->refused);
 	zn_change_open(&l->change, lock);
 	err = zn_mappers_open(&l->judge.mappers, probe);
-	if (err)
+	if (err && !probe->old) /* on which none is hooked at all */
 		zn_log(ZN_WARN,
 			"libraries: this kernel does not say which processes map a file: %s; only the system's own are hooked",
 			strerror(-err));

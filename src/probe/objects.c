@@ -46,14 +46,38 @@ static bool is_compiled(void)
 	return zn_file_read("/proc/sys/net/core/bpf_jit_enable", on, sizeof(on)) <= 0 || on[0] != '0';
 }
 
-/* Whether a program may cast an address to one of the kernel's types: bpf_rdonly_cast() came with 6.2. */
-static bool has_casts(void)
+/* The number of bpf_rdonly_cast(), which came with 6.2. 0: there is none. */
+static uint32_t cast_find(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
-	bool has = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
+	int id = btf ? btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) : 0;
 
 	btf__free(btf);
-	return has && is_compiled();
+	return id > 0 && is_compiled() ? (uint32_t)id : 0;
+}
+
+/* In place of the number that stands for it (bpf/cast.bpf.h), in all functions of an object. */
+static void cast_put(uint8_t *bytes, size_t len, uint32_t cast_id)
+{
+	struct bpf_insn *insn = (struct bpf_insn *)bytes;
+
+	for (size_t i = 0; i < len / sizeof(*insn); i++)
+		if (insn[i].code == (BPF_JMP | BPF_CALL) && insn[i].imm == ZN_CALL_OF_CAST && !insn[i].src_reg &&
+			!insn[i].dst_reg && !insn[i].off) {
+			insn[i].src_reg = BPF_PSEUDO_KFUNC_CALL;
+			insn[i].imm = (int32_t)cast_id;
+		}
+}
+
+/* Says in the object whether it may (bpf/cast.bpf.h), if it asks. */
+static void cast_tell(struct bpf_object *o, bool casts)
+{
+	struct bpf_map *constants = bpf_object__find_map_by_name(o, ".rodata.cast");
+	size_t bytes = 0;
+	bool *told = constants ? (bool *)bpf_map__initial_value(constants, &bytes) : NULL;
+
+	if (told && bytes == sizeof(*told))
+		*told = casts;
 }
 
 /* The verifier refuses what a kernel lacks even where it is never reached, so these are objects of their own. */
@@ -65,7 +89,7 @@ static const struct zn_blob *blob_for(const struct zn_probe *p, const struct zn_
 	for (size_t i = 0; i < ZN_LEN(other) && p->old; i++)
 		if (other[i][0] == blob)
 			return other[i][1];
-	return blob == &zn_bpf_sched && !has_casts() ? &zn_bpf_sched_plain : blob;
+	return blob;
 }
 
 struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob *blob)
@@ -78,8 +102,12 @@ struct bpf_object *zn_object_open(const struct zn_probe *p, const struct zn_blob
 	blob = blob_for(p, blob);
 	bytes = malloc(blob->plain_len);
 	err = bytes ? inflate_blob(blob, bytes) : -ENOMEM;
+	if (!err && p->cast_id)
+		cast_put(bytes, blob->plain_len, p->cast_id);
 	if (!err)
 		o = bpf_object__open_mem(bytes, blob->plain_len, &opts); /* copies what it needs */
+	if (o)
+		cast_tell(o, p->cast_id);
 	free(bytes);
 	if (err)
 		errno = -err;
@@ -171,8 +199,10 @@ static int base_try(struct zn_probe *p)
 /* The first object: makes the maps, and watches the end of processes. It tells what the kernel's BPF can do. */
 int zn_object_load_base(struct zn_probe *p)
 {
-	int err = base_try(p);
+	int err;
 
+	p->cast_id = cast_find();
+	err = base_try(p);
 	if (err != -EINVAL)
 		return err;
 	p->old = true;
@@ -232,33 +262,21 @@ const char *zn_object_program(enum zn_family f, enum zn_way way)
 	return object[f].label[way];
 }
 
-/* What a session reads of its run (bpf/hit.bpf.h). 0, or the number of the kernel's function for it. */
-static uint32_t cast_find(void)
+/* What a session reads of its run (bpf/hit.bpf.h) is there from 6.13 on. */
+static bool has_sessions(const struct zn_probe *p)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	struct btf *btf = p->cast_id ? btf__load_vmlinux_btf() : NULL;
 	int run = btf ? btf__find_by_name_kind(btf, "bpf_uprobe_multi_run_ctx", BTF_KIND_STRUCT) : -1;
 	const struct btf_type *t = run > 0 ? btf__type_by_id(btf, (uint32_t)run) : NULL;
 	const struct btf_member *first = t && btf_vlen(t) ? btf_members(t) : NULL;
-	int id = 0;
+	bool has =
+		first && strcmp(btf__name_by_offset(btf, first->name_off), "session_ctx") == 0; /* before: "run_ctx" */
 
-	if (first && strcmp(btf__name_by_offset(btf, first->name_off), "session_ctx") == 0) /* before 6.13: "run_ctx" */
-		id = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC);
 	btf__free(btf);
-	return id > 0 && is_compiled() ? (uint32_t)id : 0;
+	return has;
 }
 
-static void cast_put(struct bpf_program *program, uint32_t cast_id)
-{
-	struct bpf_insn *insn = (struct bpf_insn *)bpf_program__insns(program);
-
-	for (size_t i = 0; i < bpf_program__insn_cnt(program); i++)
-		if (insn[i].code == (BPF_JMP | BPF_CALL) && !insn[i].src_reg && insn[i].imm == ZN_CALL_OF_CAST) {
-			insn[i].src_reg = BPF_PSEUDO_KFUNC_CALL;
-			insn[i].imm = (int32_t)cast_id;
-		}
-}
-
-static int way_choose(const struct zn_probe *p, struct bpf_object *o, struct bpf_program *program, enum zn_way way)
+static int way_choose(struct bpf_object *o, struct bpf_program *program, enum zn_way way)
 {
 	struct bpf_map *constants = bpf_object__find_map_by_name(o, ".rodata.way");
 	size_t bytes = 0;
@@ -267,8 +285,6 @@ static int way_choose(const struct zn_probe *p, struct bpf_object *o, struct bpf
 	if (!program || !chosen || bytes != sizeof(*chosen))
 		return -ENOENT;
 	*chosen = way;
-	if (way == ZN_WAY_SESSION)
-		cast_put(program, p->cast_id);
 	return bpf_program__set_expected_attach_type(
 		program, way == ZN_WAY_SESSION ? ZN_TRACE_UPROBE_SESSION : ZN_TRACE_UPROBE_MULTI);
 }
@@ -285,7 +301,7 @@ static int program_load(const struct zn_probe *p, enum zn_family f, enum zn_way 
 	program = bpf_object__find_program_by_name(o, object[f].program);
 	err = zn_bpf_map_share(p, o);
 	if (!err)
-		err = way_choose(p, o, program, way);
+		err = way_choose(o, program, way);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
@@ -446,8 +462,7 @@ static void load_two_links(struct zn_probe *p, uint64_t families)
  * programs of one kind follow others by a table. */
 void zn_object_load_families(struct zn_probe *p, uint64_t families)
 {
-	p->cast_id = families & ZN_WITH_TWO_LINKS ? 0 : cast_find();
-	p->session = p->cast_id;
+	p->session = !(families & ZN_WITH_TWO_LINKS) && has_sessions(p);
 	if (!load_families(p, families) && p->session)
 		load_two_links(p, families);
 }

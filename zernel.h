@@ -7783,11 +7783,13 @@ int zn_naming_native(struct zn_naming *n, const struct zn_naming_of *of, const s
 struct zn_clocks {
 	const struct zn_probe *probe;
 	int program, error;
-	uint32_t cpus, used;   /* used: processes with Python */
-	int link[ZN_CPUS_MAX]; /* 0: none */
+	uint32_t cpus, used; /* used: processes with Python */
+	bool keeps;          /* clocks that do not run, as the kernel would not let them be opened again */
+	bool runs[ZN_CPUS_MAX];
+	int event[ZN_CPUS_MAX], link[ZN_CPUS_MAX]; /* 0: none */
 	uint64_t ran_ns
 		[ZN_CPUS_MAX];      /* when it was last seen to run a thread of theirs, or of another tracked process */
-	uint64_t stay[ZN_CPUS_MAX]; /* of the CPU, when its clock was started */
+	uint64_t stay[ZN_CPUS_MAX]; /* of the CPU, when its clock was opened */
 	uint64_t cleared_ns, asked_ns, retry_ns;
 };
 void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Fields of the kernel's memory. From 6.2 on a program may say what an address is of (bpf_rdonly_cast()), and then loads
- * its fields without a call, which takes some 30 ns off each. An address that is not mapped reads as 0 in both ways.
+ * Fields of the kernel's memory. From 6.2 on a program may say what an address is of (bpf_rdonly_cast()), and then
+ * loads its fields without a call, which takes some 30 ns off each. An address that is not mapped reads as 0 in both
+ * ways.
  *
  * The function is no helper, and kernels from 5.13 to 5.15 refuse a program that names one which they lack, even where
  * it is never called: a number stands for it, in place of which the daemon puts that of the kernel's own.

@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,28 +23,56 @@
 #define AWAY_NS  (10 * ZN_NS_PER_S) /* and so often whether one has been away */
 #define RETRY_NS (10 * ZN_NS_PER_S) /* after a clock was refused */
 
-static int cpu_open(int program, int cpu)
+/* Of Debian's and Ubuntu's kernels, where it is above 2: who may open an event now may not once the daemon runs. */
+static bool is_forbidden_later(void)
+{
+	char level[16];
+
+	return zn_file_read("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) > 0 && atoi(level) > 2;
+}
+
+static int cpu_open(struct zn_clocks *c, uint32_t cpu)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(attr),
 		.config = PERF_COUNT_SW_CPU_CLOCK,
 		.sample_period = ZN_CLOCK_NS,
+		.disabled = 1,
 		.exclude_idle = 1};
-	int event = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC), link, err;
+	uint64_t stay = zn_cpus_stay(cpu);
+	int event = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC), link, err;
 
 	if (event < 0)
 		return -errno;
-	link = bpf_link_create(program, event, BPF_PERF_EVENT, NULL);
+	link = bpf_link_create(c->program, event, BPF_PERF_EVENT, NULL);
 	err = errno;
-	close(event); /* the link holds it */
-	return link < 0 ? -err : link;
+	if (link < 0) {
+		close(event);
+		return -err;
+	}
+	c->event[cpu] = event;
+	c->link[cpu] = link;
+	c->stay[cpu] = stay;
+	return 0;
 }
 
 static void cpu_close(struct zn_clocks *c, uint32_t cpu)
 {
-	if (c->link[cpu])
-		close(c->link[cpu]);
-	c->link[cpu] = 0;
+	if (!c->link[cpu])
+		return;
+	close(c->link[cpu]);
+	close(c->event[cpu]);
+	c->link[cpu] = c->event[cpu] = 0;
+	c->runs[cpu] = false;
+}
+
+/* Its clock is kept where it could not be opened again. */
+static void cpu_stop(struct zn_clocks *c, uint32_t cpu)
+{
+	if (!c->keeps)
+		cpu_close(c, cpu);
+	else if (c->runs[cpu])
+		c->runs[cpu] = ioctl(c->event[cpu], PERF_EVENT_IOC_DISABLE, 0) != 0;
 }
 
 static void error_set(struct zn_clocks *c, int error)
@@ -61,18 +91,17 @@ static void clocks_refuse(struct zn_clocks *c, int error, uint64_t now_ns)
 /* A CPU that is offline has no clock, and needs none. False: it was refused. */
 static bool cpu_start(struct zn_clocks *c, uint32_t cpu, uint64_t now_ns)
 {
-	uint64_t stay = zn_cpus_stay(cpu);
-	int link = cpu_open(c->program, (int)cpu);
+	int err = c->link[cpu] ? 0 : cpu_open(c, cpu);
 
-	if (link > 0) {
+	if (!err && ioctl(c->event[cpu], PERF_EVENT_IOC_ENABLE, 0))
+		err = -errno;
+	if (!err) {
 		error_set(c, 0);
-		c->link[cpu] = link;
-		c->stay[cpu] = stay;
-		return true;
+		c->runs[cpu] = true;
 	}
-	if (link == -ENODEV)
+	if (!err || err == -ENODEV)
 		return true;
-	clocks_refuse(c, link, now_ns);
+	clocks_refuse(c, err, now_ns);
 	return false;
 }
 
@@ -96,18 +125,40 @@ static bool cpu_was_away(const struct zn_clocks *c, uint32_t cpu)
 	return stay && stay != c->stay[cpu];
 }
 
-void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe)
+/* A descriptor of the event and one of what its program is attached by. */
+static void files_raise(uint32_t cpus)
 {
 	struct rlimit files;
 
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	files.rlim_cur = files.rlim_max - files.rlim_cur < 2 * cpus ? files.rlim_max : files.rlim_cur + 2 * cpus;
+	setrlimit(RLIMIT_NOFILE, &files); /* up to the hard limit it cannot fail */
+}
+
+/* All of them, while it is allowed; none of them runs. */
+static void clocks_open(struct zn_clocks *c)
+{
+	int err = 0;
+
+	for (uint32_t cpu = 0; cpu < c->cpus && (!err || err == -ENODEV); cpu++)
+		err = cpu_open(c, cpu);
+	if (err && err != -ENODEV)
+		clocks_refuse(c, err, 0);
+}
+
+void zn_clocks_init(struct zn_clocks *c, const struct zn_probe *probe)
+{
 	c->probe = probe;
 	c->program = probe->walker_fd[ZN_WALKER_CLOCK];
 	c->cpus = probe->arena.shared->cpu_count;
 	c->error = c->program < 0 ? -EOPNOTSUPP : c->cpus ? 0 : -E2BIG;
-	if (c->error || getrlimit(RLIMIT_NOFILE, &files))
+	if (c->error)
 		return;
-	files.rlim_cur = files.rlim_max - files.rlim_cur < c->cpus ? files.rlim_max : files.rlim_cur + c->cpus;
-	setrlimit(RLIMIT_NOFILE, &files); /* up to the hard limit it cannot fail */
+	files_raise(c->cpus);
+	c->keeps = is_forbidden_later();
+	if (c->keeps)
+		clocks_open(c);
 }
 
 /* Its threads may run on for long without a switch: so the CPUs that it may use have a clock until that is known. */
@@ -126,8 +177,10 @@ void zn_clocks_begin(struct zn_clocks *c, uint32_t pid)
 
 void zn_clocks_end(struct zn_clocks *c)
 {
-	if (--c->used == 0)
-		zn_clocks_close(c);
+	if (--c->used)
+		return;
+	for (uint32_t cpu = 0; cpu < c->cpus; cpu++)
+		cpu_stop(c, cpu);
 }
 
 void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns)
@@ -141,10 +194,10 @@ void zn_clocks_look(struct zn_clocks *c, uint64_t now_ns)
 			c->ran_ns[cpu] = now_ns;
 			if (away && c->link[cpu] && cpu_was_away(c, cpu))
 				cpu_close(c, cpu);
-			if (!c->link[cpu] && !cpu_start(c, cpu, now_ns))
+			if (!c->runs[cpu] && !cpu_start(c, cpu, now_ns))
 				return;
 		} else if (now_ns - c->ran_ns[cpu] > HOLD_NS) {
-			cpu_close(c, cpu);
+			cpu_stop(c, cpu);
 		}
 	}
 	if (clear)
@@ -162,7 +215,9 @@ void zn_clocks_close(struct zn_clocks *c)
 void zn_clocks_why(const struct zn_clocks *c, char why[ZN_TEXT_MAX])
 {
 	int err = __atomic_load_n(&c->error, __ATOMIC_RELAXED);
-	const char *hint = err == -EACCES || err == -EPERM ? "; perf_event_paranoid above 2 may forbid it" : "";
+	const char *hint = err == -EACCES || err == -EPERM
+		? "; perf_event_paranoid above 2 may forbid it but to a daemon that starts: restart it"
+		: "";
 
 	if (!err)
 		why[0] = '\0';

@@ -160,7 +160,8 @@ static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM
 
 /* The owner of a mount's user namespace. None of them changes anything, unlike FIOSETOWN or
  * PERF_EVENT_IOC_SET_BPF. */
-static const uint32_t ioctl_requests[] = {NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID};
+static const uint32_t ioctl_requests[] = {
+	NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE};
 
 /* F_SETOWN is left out, as user 0 can signal any process with it; so are locks and leases, which others wait for. */
 static const uint32_t fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC};

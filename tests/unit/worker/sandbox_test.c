@@ -199,6 +199,11 @@ static int set_program(void)
 	return ioctl(kit.fd, PERF_EVENT_IOC_SET_BPF, 0) ? errno : 0;
 }
 
+static int start_event(void)
+{
+	return ioctl(kit.fd, PERF_EVENT_IOC_ENABLE, 0) ? errno : 0;
+}
+
 static int own_by_fcntl(void)
 {
 	return fcntl(kit.listener, F_SETOWN, kit.self) ? errno : 0;
@@ -393,6 +398,7 @@ static const struct {
 	{"ioctl: whom a socket signals", own_by_ioctl, EPERM, false},
 	{"ioctl: bytes that wait", count_bytes, EPERM, false},
 	{"ioctl: a program on an event", set_program, EPERM, false},
+	{"ioctl: an event's start, of what is none", start_event, ENOTTY, false},
 	{"fcntl: a copy", copy_descriptor, 0, false},
 	{"fcntl: whom a socket signals", own_by_fcntl, EPERM, false},
 	{"fcntl: by which signal", choose_signal, EPERM, false},

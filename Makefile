@@ -287,6 +287,7 @@ soak:
 BENCH := calls attach_floor launch mapping crowd storm record scrape render requests tick groups fanout fleet growth attach_empty
 .PHONY: bench-tools
 bench-tools: $(BENCH:%=build/bench/%) $(patsubst tests/%.c,build/%.o,$(wildcard tests/bench/*.bpf.c))
+	@cd tests/bench && python3 -B -c 'import bench'
 build/bench/%: tests/bench/%.c build/bench/libzernel.a
 	@mkdir -p build/bench
 	$(Q)$(CC) $(PLAIN_CFLAGS) $(DEPS) $(BENCH_FLAGS) $< -o $@ build/bench/libzernel.a -Wl,--as-needed $(LIBS) -ldl -lpthread -lm

@@ -10,7 +10,7 @@ import time
 
 import tables
 from common import Daemon, SYSTEM_PATH, Tool, median, spread
-from loop import PYTHON, Loop, median_between, programs_ns
+from loop import PYTHON, Loop, median_between, programs_ran
 
 DEPTHS = (5, 20, 60, 95)
 WALK_ROUNDS, WALK_MS = 5, 200
@@ -171,7 +171,7 @@ def clock_programs(before):
 def loop_shares(loop):
     """Parts of the loop's time on a CPU, in percent: all walks; the clock's program with its walks. And the stacks in
     use."""
-    shares, clocks, used, others = [], [], [], programs_ns()
+    shares, clocks, used, others = [], [], [], programs_ran()
     subprocess.run(["sysctl", "-qw", "kernel.bpf_stats_enabled=1"], check=True)
     try:
         with Daemon() as daemon:

@@ -69,14 +69,22 @@ static void cast_put(uint8_t *bytes, size_t len, uint32_t cast_id)
 		}
 }
 
-/* Says in the object whether it may (bpf/cast.bpf.h), if it asks. */
-static void cast_tell(struct bpf_object *o, bool casts)
+/* What a section of one constant begins with, before the object is loaded. NULL: it has none of that size. */
+static void *constant_of(const struct bpf_object *o, const char *section, size_t bytes)
 {
-	struct bpf_map *constants = bpf_object__find_map_by_name(o, ".rodata.cast");
-	size_t bytes = 0;
-	bool *told = constants ? (bool *)bpf_map__initial_value(constants, &bytes) : NULL;
+	struct bpf_map *constants = bpf_object__find_map_by_name(o, section);
+	size_t has = 0;
+	void *value = constants ? (void *)bpf_map__initial_value(constants, &has) : NULL;
 
-	if (told && bytes == sizeof(*told))
+	return has == bytes ? value : NULL;
+}
+
+/* Says in the object whether it may (bpf/cast.bpf.h), if it asks. */
+static void cast_tell(const struct bpf_object *o, bool casts)
+{
+	bool *told = constant_of(o, ".rodata.cast", sizeof(*told));
+
+	if (told)
 		*told = casts;
 }
 
@@ -278,11 +286,9 @@ static bool has_sessions(const struct zn_probe *p)
 
 static int way_choose(struct bpf_object *o, struct bpf_program *program, enum zn_way way)
 {
-	struct bpf_map *constants = bpf_object__find_map_by_name(o, ".rodata.way");
-	size_t bytes = 0;
-	uint32_t *chosen = constants ? (uint32_t *)bpf_map__initial_value(constants, &bytes) : NULL;
+	uint32_t *chosen = constant_of(o, ".rodata.way", sizeof(*chosen));
 
-	if (!program || !chosen || bytes != sizeof(*chosen))
+	if (!program || !chosen)
 		return -ENOENT;
 	*chosen = way;
 	return bpf_program__set_expected_attach_type(
@@ -500,11 +506,9 @@ static int walkers_keep(struct zn_probe *p, const struct bpf_object *o, uint32_t
 static int natives_choose(const struct zn_probe *p, struct bpf_object *o)
 {
 	struct bpf_map *natives = bpf_object__find_map_by_name(o, "natives");
-	struct bpf_map *constants = bpf_object__find_map_by_name(o, ".rodata.native");
-	size_t bytes;
-	bool *copies = constants ? (bool *)bpf_map__initial_value(constants, &bytes) : NULL;
+	bool *copies = constant_of(o, ".rodata.native", sizeof(*copies));
 
-	if (!natives || !copies || bytes != sizeof(*copies))
+	if (!natives || !copies)
 		return -ENOENT;
 	*copies = p->families & ZN_WITH_NATIVE;
 	return bpf_map__set_autocreate(natives, *copies);

@@ -158,8 +158,8 @@ static const uint32_t bpf_commands[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM
 	BPF_MAP_GET_NEXT_KEY, BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD,
 	BPF_LINK_CREATE, BPF_RAW_TRACEPOINT_OPEN, BPF_ITER_CREATE};
 
-/* The owner of a mount's user namespace. None of them changes anything, unlike FIOSETOWN or
- * PERF_EVENT_IOC_SET_BPF. */
+/* The owner of a mount's user namespace, which changes nothing; and the start and the stop of events that the daemon
+ * has opened. FIOSETOWN and PERF_EVENT_IOC_SET_BPF are left out. */
 static const uint32_t ioctl_requests[] = {
 	NS_GET_USERNS, NS_GET_PARENT, NS_GET_OWNER_UID, PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE};
 

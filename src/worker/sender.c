@@ -4,7 +4,7 @@
  * dcgm-exporter (scrape.c), and on this node to NCCL's RAS service (inquiry.c). The daemon itself can make none after
  * its start, and nothing there waits for a network. What the sender may do is little: it is nobody, has no capability,
  * a short list of system calls, sockets of IPv4 and IPv6 alone, and of the files, where the kernel has Landlock, those
- * beside /etc/hosts and /etc/resolv.conf to read.
+ * beside /etc/hosts and /etc/resolv.conf, and below /run, to read.
  *
  * A delivery is handed over as a message (worker.c). What came of it lies in memory that both see.
  */
@@ -193,7 +193,7 @@ static int be_nobody(void)
 	return 0;
 }
 
-/* The folder that /etc/resolv.conf really lies in. */
+/* The folder that /etc/resolv.conf really lies in, as far as it is there. */
 static int open_resolv_folder(void)
 {
 	char path[PATH_MAX], *slash;
@@ -204,13 +204,16 @@ static int open_resolv_folder(void)
 	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* What sets up the resolver may come later than the daemon, or take the place of another: systemd-resolved and
+ * NetworkManager make /etc/resolv.conf a link to a file in a folder of theirs below /run. */
 static int give_up(int socket)
 {
-	int folder[2], err;
+	int folder[3], err;
 
 	zn_worker_become("zernel: sender", socket);
 	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	folder[1] = open_resolv_folder();
+	folder[1] = open("/run", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	folder[2] = open_resolv_folder();
 	err = be_nobody();
 	return err ? err : zn_sandbox_sender(folder, ZN_LEN(folder));
 }

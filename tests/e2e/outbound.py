@@ -4,14 +4,15 @@
 do; nothing of that reaches the daemon's own work; and the daemon outlives the process that makes connections."""
 import os
 import re
+import shutil
 import signal
 import socket
 import threading
 import time
 import urllib.request
 
-from harness import CUDA, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, free_port, main, need, \
-    parse_json, run, test, test_simulated, wait_until
+from harness import CUDA, ZERNEL, ZERNELD, Actor, Daemon, Process, State, check, equal, folder, free_port, main, \
+    need, parse_json, run, test, test_simulated, wait_until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -276,6 +277,50 @@ def exports_that_nobody_takes_are_dropped_and_counted():
     check(daemon.metrics().one("zernel_outbound_queue", to="otlp") <= 32, "the queue")
     check(resident(sender) < 16384, "the sender's memory")
     equal([o["to"] for o in daemon.json("/health")["outbound"] if o["state"] == "down"], ["otlp"], "what is down")
+
+
+class NameServer:
+    """Says of every name that it is this machine, over IPv4."""
+    ADDRESS = "127.77.0.53"
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((self.ADDRESS, 53))
+        State.cleanup.callback(self.socket.close)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                question, asker = self.socket.recvfrom(512)
+            except OSError:
+                return
+            record = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04" + socket.inet_aton("127.0.0.1")
+            is_ipv4 = question[-4:-2] == b"\0\x01"
+            head = question[:2] + b"\x81\x80\0\x01" + (b"\0\x01" if is_ipv4 else b"\0\0") + bytes(4)
+            self.socket.sendto(head + question[12:] + (record if is_ipv4 else b""), asker)
+
+
+@test_simulated
+def a_resolver_that_is_set_up_while_it_runs():
+    """As systemd-resolved and NetworkManager do: /etc/resolv.conf is a link to a file below /run, whose folder is not
+    there yet."""
+    hook, names, etc = Receiver(good), NameServer(), f"{folder()}/etc"
+    place = f"/run/zernel-test-{os.getpid()}"
+    os.mkdir(etc)
+    with open(f"{etc}/hosts", "w") as f:
+        f.write("127.0.0.1 localhost\n")
+    os.symlink(f"{place}/resolv.conf", f"{etc}/resolv.conf")
+    State.cleanup.callback(shutil.rmtree, place, ignore_errors=True)
+    daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", hook.url.replace("127.0.0.1", "otlp.example"),
+                    "--otlp-interval-ms", "1000", expect=["sender: otlp .*no name server answers"],
+                    argv=[need("unshare"), "--mount", "--propagation", "private", "sh", "-c",
+                          f'mount --bind {etc} /etc && exec "$@"', "sh", ZERNELD])
+    wait_until(lambda: any("no name server answers" in line for line in daemon.lines()), "that none is there", 40)
+    os.mkdir(place)
+    with open(f"{place}/resolv.conf", "w") as f:
+        f.write(f"nameserver {names.ADDRESS}\n")
+    wait_until(lambda: hook.requests, "an export, once there is one", 60)
 
 
 @test_simulated

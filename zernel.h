@@ -762,6 +762,7 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(ALERT, "alert", "instances of alert rules without room: their alerts may be missing")                        \
 	X(NOTIFICATION, "notification", "messages about alerts that nobody took: refused, or not even handed over")    \
 	X(OTLP, "otlp", "OTLP requests that nobody took: refused, or pushed out of the queue by newer ones")           \
+	X(LOG, "log", "lines of the log that nobody took, or that its disk had no room for")                           \
 	X(KMSG, "kmsg",                                                                                                \
 		"times that the kernel's log was overwritten before it was read, and errors of GPUs beyond the limit") \
 	X(OPERATION, "operation", "file operations that were not followed: too many under way at one time")            \
@@ -3094,6 +3095,7 @@ void zn_log(enum zn_level level, const char *format, ...) __attribute__((format(
 /* The same, but lines about one subject (not 0) are one kind, of whatever format. */
 void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void zn_log_tick(uint64_t now_ns);  /* says how many lines were held back of kinds that have gone quiet */
+uint64_t zn_log_lost(void);         /* lines of this process that could not be written, as nobody took them */
 int zn_log_parse(const char *name); /* the level, or -EINVAL */
 
 /* ---- base/clock.c (zn_now_ zn_wall_ zn_moment_): the clocks. ---- */

@@ -2,9 +2,10 @@
 /*
  * log.c: the daemon's voice on stderr. A line is at most 1 KiB and goes out with one
  * write(2), so that lines of several processes on one pipe or journal socket do not mix. A line that cannot
- * be written is lost.
+ * be written is lost, and counted: nothing waits for who takes the lines.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #define LINE_BYTES   1024
 #define CUT          "...\n"
 #define SAMPLE_BYTES 96
+#define PATIENCE_MS  200 /* for who takes the lines, once */
 
 static const struct {
 	const char *name;
@@ -74,7 +76,29 @@ static size_t finish_line(char *line, size_t len, const char *text)
 	return len + 1;
 }
 
-static void put_line(enum zn_level level, const char *text)
+/* Of all threads of this process. */
+static uint64_t lost, lost_of_late; /* the latter since a line was taken */
+
+/* Who takes the lines may stand still, as a journal does whose disk hangs, or a terminal that is stopped. True also
+ * where nobody can say. */
+static bool is_room(void)
+{
+	struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
+	int ready;
+
+	do
+		ready = poll(&to, 1, __atomic_load_n(&lost_of_late, __ATOMIC_RELAXED) ? 0 : PATIENCE_MS);
+	while (ready < 0 && errno == EINTR);
+	return ready != 0;
+}
+
+static void lose_line(void)
+{
+	__atomic_add_fetch(&lost, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&lost_of_late, 1, __ATOMIC_RELAXED);
+}
+
+static void write_line(enum zn_level level, const char *text)
 {
 	char line[LINE_BYTES];
 	ssize_t sent;
@@ -86,6 +110,30 @@ static void put_line(enum zn_level level, const char *text)
 	do
 		sent = write(STDERR_FILENO, line, len);
 	while (sent < 0 && errno == EINTR);
+	if (sent < 0 && errno != EBADF) /* whoever closes it wants no lines */
+		lose_line();
+}
+
+static void put_line(enum zn_level level, const char *text)
+{
+	char said[SAMPLE_BYTES];
+	uint64_t before;
+
+	if (!is_room()) {
+		lose_line();
+		return;
+	}
+	before = __atomic_exchange_n(&lost_of_late, 0, __ATOMIC_RELAXED);
+	snprintf(said, sizeof(said), "log: %llu lines before this one were lost: nobody took them",
+		(unsigned long long)before);
+	if (before)
+		write_line(ZN_WARN, said);
+	write_line(level, text);
+}
+
+uint64_t zn_log_lost(void)
+{
+	return __atomic_load_n(&lost, __ATOMIC_RELAXED);
 }
 
 /* Whether a line may pass. *held is how many lines of its kind were held back since the last one passed; if this

@@ -38,6 +38,8 @@ uint64_t zn_state_lost(const struct zn_state *state, enum zn_loss what)
 		n += zn_sender_lost(state->sender, ZN_TO_OTLP);
 	if (what == ZN_LOST_KMSG && state->xids)
 		n += state->xids->lost;
+	if (what == ZN_LOST_LOG)
+		n += zn_log_lost();
 	if (what == ZN_LOST_ALERT)
 		n += zn_alerts_lost(state->alerts);
 	return n + (state->http ? state->http->lost[what] : 0);

@@ -98,8 +98,11 @@ static const int allowed[] = {
 
 /* What the writer uses, besides openat() to make a file that was not there. */
 static const int writer_allowed[] = {
-	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_close, SYS_fsync, SYS_unlinkat, SYS_renameat,
+	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_ppoll, SYS_close, SYS_fsync, SYS_unlinkat, SYS_renameat,
 	SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
+#ifdef __x86_64__
+	SYS_poll,
+#endif
 };
 
 /* What the sender uses, besides openat() to read and socket(). */

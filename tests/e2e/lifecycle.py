@@ -12,8 +12,8 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from harness import (BURST, CUDA, HERE, NCCL, TOOLS, Actor, Daemon, Driver, Process, check, copy_of, equal, folder,
-                     main, need, run, shared_daemon, test, test_shared, wait_until)
+from harness import (BURST, CUDA, HERE, NCCL, TOOLS, ZERNELD, Actor, Daemon, Driver, Process, check, copy_of, equal,
+                     folder, main, need, run, shared_daemon, test, test_shared, wait_until)
 from clients import read_snapshots
 from figures import compare, compare_metrics, shown
 
@@ -421,6 +421,40 @@ def an_older_process_without_a_gpu_is_whole():
 
 
 # ---- memory of the daemon
+
+FILLER = "zerneld: " + 502 * "."  # with its end a pipe's page has 8 of them
+
+
+def fill(path):
+    """Writes to a pipe until it takes no more."""
+    end = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(end, FILLER.encode() + b"\n")
+    os.close(end)
+
+
+@test
+def nothing_waits_for_who_takes_the_log():
+    """A journal whose disk hangs, say, or a terminal that is stopped: here `cat`, through which all lines go."""
+    daemon = Daemon(argv=["bash", "-c", 'exec "$@" 2> >(exec cat >&2)', "bash", ZERNELD],
+                    expect=["log: [0-9]+ lines before this one were lost: nobody took them"])
+    with open(f"/proc/{daemon.pid}/task/{daemon.pid}/children") as file:
+        taker, = [int(pid) for pid in file.read().split() if os.readlink(f"/proc/{pid}/exe").endswith("/cat")]
+    os.kill(taker, signal.SIGSTOP)
+    wait_until(lambda: re.search(r"(?m)^State:\s+T", open(f"/proc/{taker}/status").read()), "that nobody takes it")
+    fill(f"/proc/{daemon.pid}/fd/2")
+    for count in 1, 2, 3:
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: daemon.metrics().lost() == {"log": 2 * count}, "two lines that nobody took")
+    daemon.ticked(2)
+    os.kill(taker, signal.SIGCONT)
+    wait_until(lambda: FILLER in daemon.lines(), "what lay in the pipe")
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: sum("SIGHUP: no token file" in line for line in daemon.lines()) == 1, "a line")
+    equal([line for line in daemon.lines() if "lines before this one" in line],
+          ["zerneld: warning: log: 6 lines before this one were lost: nobody took them"], "what it says of them")
+
 
 def many_pass(daemon, processes):
     burst = Burst(processes, 3, 16)

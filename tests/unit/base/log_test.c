@@ -226,6 +226,46 @@ T(one_write_for_a_line)
 	CHECK_STR(got, "");
 }
 
+/* A pipe that is full, whose end to write to waits: a journal that stands still. */
+T(nobody_is_waited_for)
+{
+	uint64_t before = zn_log_lost(), lost[2];
+	char first[128];
+
+	listen_in();
+	while (write(pipe_fds[1], got, sizeof(got)) > 0)
+		;
+	fcntl(pipe_fds[1], F_SETFL, O_DIRECT);
+	alarm(60);
+	for (int i = 0; i < 1000; i++)
+		zn_log(ZN_ERROR, "%d", i);
+	lost[0] = zn_log_lost() - before;
+	while (*next_write())
+		;
+	zn_log(ZN_INFO, "on");
+	snprintf(first, sizeof(first), "%s", next_write());
+	next_write();
+	lost[1] = zn_log_lost() - before;
+	alarm(0);
+	listen_no_more();
+	CHECK_EQ(lost[0], 1000);
+	CHECK_STR(first, "zerneld: warning: log: 1000 lines before this one were lost: nobody took them\n");
+	CHECK_STR(got, "zerneld: on\n");
+	CHECK_EQ(lost[1], 1000);
+}
+
+/* Whoever has closed it wants no lines: none is lost. */
+T(no_log_at_all)
+{
+	uint64_t before = zn_log_lost();
+
+	listen_in();
+	close(STDERR_FILENO);
+	zn_log(ZN_INFO, "x");
+	listen_no_more();
+	CHECK_EQ(zn_log_lost(), before);
+}
+
 T(errno_is_kept)
 {
 	int written, failed;
@@ -265,6 +305,8 @@ int main(void)
 	RUN(levels_above_are_silent);
 	RUN(long_lines_are_cut);
 	RUN(one_write_for_a_line);
+	RUN(nobody_is_waited_for);
+	RUN(no_log_at_all);
 	RUN(errno_is_kept);
 	RUN(names_of_levels);
 	return t_end();

@@ -106,6 +106,11 @@ void zn_log_about(enum zn_level level, uint64_t subject, const char *format, ...
 	(void)level, (void)subject, (void)format;
 }
 
+uint64_t zn_log_lost(void)
+{
+	return 0;
+}
+
 /* ---- What a simulation has none of. ---- */
 
 uint64_t zn_stats_missed(struct zn_probe *p)

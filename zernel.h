@@ -9646,6 +9646,7 @@ int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_M
 
 #define ZN_BUFFERS_MAX  32
 #define ZN_BUFFER_BYTES (16 << 20) /* the largest answer; touched only as far as it is used */
+#define ZN_HELD_BYTES   (64 << 20) /* of all answers that are held: beyond it the slowest readers lose theirs */
 #define ZN_HOLD_S       1          /* how long an answer may be held back from others, once no buffer is free */
 struct zn_serve;
 /* A rendered answer, shared by all who send it. */
@@ -9658,8 +9659,8 @@ struct zn_buffer {
 
 #ifdef ZN_IN_serve
 /* A body that nobody holds, with one reference. If all are in use, the one that slow clients have held longest is taken
- * from them, if it is older than ZN_HOLD_S and not the newest of a variant: so other connections may end here. NULL,
- * and counted, if there is none. */
+ * from them, if it is older than ZN_HOLD_S and not the newest of a variant; while all hold more than ZN_HELD_BYTES, of
+ * whatever age: so other connections may end here. NULL, and counted, if there is none. */
 struct zn_buffer *zn_buffer_get(struct zn_serve *s);
 struct zn_buffer *zn_buffer_free(struct zn_serve *s); /* the same, but takes none from anybody, and counts nothing */
 void zn_buffer_put(struct zn_buffer *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * buffer.c: the buffers that answers are rendered into. All connections that send the same answer share one buffer.
- * When no buffer is free, the one that slow clients have held longest is taken from them.
+ * When no buffer is free, or slow clients hold too much memory, the one that they have held longest is taken from them.
  */
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -48,29 +48,63 @@ static void cut_off(struct zn_conn *c)
 	shutdown(c->io.fd, SHUT_RDWR);
 }
 
-/* Takes the buffer that slow readers have held longest when none is free, so that they do not keep answers from
- * all others. */
-static void evict_slowest(struct zn_serve *s)
+/* The one that slow readers have held longest; NULL: there is none. */
+static const struct zn_buffer *slowest(const struct zn_serve *s)
 {
-	struct zn_buffer *oldest = NULL;
+	const struct zn_buffer *oldest = NULL;
+
+	for (const struct zn_buffer *b = s->body; b < s->body + ZN_LEN(s->body); b++)
+		if (b->refs && !is_newest(s, b) && (!oldest || b->since_ns < oldest->since_ns))
+			oldest = b;
+	return oldest;
+}
+
+/* False: somebody else holds it, too. */
+static bool take_from_readers(struct zn_serve *s, const struct zn_buffer *b)
+{
+	for (uint32_t i = 0; i < s->conn_high; i++)
+		if (s->conns[i].body == b)
+			cut_off(&s->conns[i]);
+	return !b->refs;
+}
+
+static size_t held_bytes(const struct zn_serve *s)
+{
+	size_t sum = 0;
 
 	for (size_t i = 0; i < ZN_LEN(s->body); i++)
-		if (!is_newest(s, &s->body[i]) && (!oldest || s->body[i].since_ns < oldest->since_ns))
-			oldest = &s->body[i];
-	if (!oldest || zn_now_ns() < oldest->since_ns + ZN_HOLD_S * ZN_NS_PER_S)
-		return;
-	for (uint32_t i = 0; i < s->conn_high; i++)
-		if (s->conns[i].body == oldest)
-			cut_off(&s->conns[i]);
+		sum += s->body[i].refs ? s->body[i].len : 0;
+	return sum;
+}
+
+/* The daemon's service may have some 256 MiB, and is ended if it takes more. Who reads as fast as a scraper does is not
+ * the slowest, so that he has his answer, however many others read slowly. */
+static void limit_bytes(struct zn_serve *s)
+{
+	const struct zn_buffer *b;
+
+	while (held_bytes(s) > ZN_HELD_BYTES && (b = slowest(s)) && take_from_readers(s, b))
+		;
+}
+
+/* Slow readers do not keep answers from all others. */
+static void make_free(struct zn_serve *s)
+{
+	const struct zn_buffer *b = slowest(s);
+
+	if (b && zn_now_ns() >= b->since_ns + ZN_HOLD_S * ZN_NS_PER_S)
+		take_from_readers(s, b);
 }
 
 struct zn_buffer *zn_buffer_get(struct zn_serve *s)
 {
-	struct zn_buffer *b = zn_buffer_free(s);
+	struct zn_buffer *b;
 
+	limit_bytes(s);
+	b = zn_buffer_free(s);
 	if (b)
 		return b;
-	evict_slowest(s);
+	make_free(s);
 	b = zn_buffer_free(s);
 	s->stats.lost[ZN_LOST_RESPONSE] += !b;
 	return b;

@@ -6,6 +6,8 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,6 +18,7 @@
 
 #include "zernel.h"
 
+#define UNSENT_BYTES     (64 << 10) /* that the kernel may hold for a client who does not read: else up to 4 MiB each */
 #define BACKLOG          1024
 #define ACCEPTS_PER_TURN 64
 #define REST_MS          100
@@ -62,21 +65,30 @@ struct address {
 	bool dual; /* IPv4 too */
 };
 
+#define LOOPBACK (127ULL << 24)
+
+/* As IPv6 networks, 0:ffff::/32 and 0:0:0:1::/64 are nobody's. Any user of this node has all 16 million of 127.0.0.0/8. */
+static uint64_t v4_peer(uint32_t address)
+{
+	uint64_t host = ntohl(address);
+
+	return 0xffffULL << 32 | (host >> 24 == 127 ? LOOPBACK : host);
+}
+
 /* The peer whose connections are counted together: an IPv4 address, however it is written, or an IPv6 network of
  * /64, which one machine may have as a whole. 0: those of a Unix socket, which are not counted. */
 static uint64_t peer_of(const struct address *a)
 {
-	const uint64_t v4 = 0xffffULL << 32; /* as IPv6 networks, 0:ffff::/32 and 0:0:0:1::/64 are nobody's */
 	uint64_t network = 0;
 	uint32_t address;
 
 	if (a->any.sa_family == AF_INET)
-		return v4 | ntohl(a->v4.sin_addr.s_addr);
+		return v4_peer(a->v4.sin_addr.s_addr);
 	if (a->any.sa_family != AF_INET6)
 		return 0;
 	if (IN6_IS_ADDR_V4MAPPED(&a->v6.sin6_addr)) {
 		memcpy(&address, a->v6.sin6_addr.s6_addr + 12, sizeof(address));
-		return v4 | ntohl(address);
+		return v4_peer(address);
 	}
 	for (int i = 0; i < 8; i++)
 		network = network << 8 | a->v6.sin6_addr.s6_addr[i];
@@ -145,11 +157,13 @@ static bool parse_address(struct zn_str text, uint16_t port, struct address *to)
 	return inet_pton(AF_INET, name, &to->v4.sin_addr) == 1;
 }
 
-/* Sets what must be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. */
+/* Sets what must be set before bind(). The mode of a new Unix socket is that of its descriptor, less the umask. Each
+ * connection has the options of its listener. */
 static bool prepare_socket(int fd, const struct address *a)
 {
 	if (a->any.sa_family == AF_UNIX)
 		return !fchmod(fd, LOCAL_MODE);
+	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)))
 		return false;
 	return a->any.sa_family == AF_INET || !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){!a->dual}, sizeof(int));

@@ -5,6 +5,8 @@
  * system call, see vfs.bpf.c. Every other process pays one look-up by its id in an array per call, and at the return of
  * those that change mappings, of ioctl(), and of write() where it failed.
  *
+ * An ioctl() whose purpose is to wait is not timed.
+ *
  * Limits: numbers are those of 64-bit calls, as only 64-bit libraries are hooked; a 32-bit call of such a process
  * counts as one call, and may be taken for another one. brk() and mremap() make no mapping and are calls alone.
  */
@@ -41,13 +43,34 @@ static __always_inline bool is_one_of(__u32 fd, const __u64 majors[ZN_MAJOR_WORD
 	return major < 64 * ZN_MAJOR_WORDS && majors[major / 64 & (ZN_MAJOR_WORDS - 1)] >> (major & 63) & 1;
 }
 
+/* Kind and number of an ioctl() (asm-generic/ioctl.h). */
+#define COMMAND(kind, number) ((kind) << 8 | (number))
+#define OF_AMDGPU             0x40 /* where a driver's own begin (DRM_COMMAND_BASE of drm.h) */
+
+/* Sleeps until something is ready, for as long as that takes, and is not at work in the driver. A process of ROCm has a
+ * thread that is in the first one all the time. (kfd_ioctl.h; drm.h; amdgpu_drm.h, whose numbers other drivers of DRM
+ * have for calls that are short.) */
+static __always_inline bool is_wait(__u32 command)
+{
+	switch (command & 0xffff) {
+	case COMMAND('K', 0x0c):             /* AMDKFD_IOC_WAIT_EVENTS */
+	case COMMAND('d', 0x3a):             /* WAIT_VBLANK */
+	case COMMAND('d', 0xc3):             /* SYNCOBJ_WAIT */
+	case COMMAND('d', 0xca):             /* SYNCOBJ_TIMELINE_WAIT */
+	case COMMAND('d', OF_AMDGPU + 0x07): /* GEM_WAIT_IDLE */
+	case COMMAND('d', OF_AMDGPU + 0x09): /* WAIT_CS */
+	case COMMAND('d', OF_AMDGPU + 0x12): /* WAIT_FENCES */ return true;
+	default: return false;
+	}
+}
+
 static __always_inline void ioctl_enter(struct zn_proc *p, const struct pt_regs *regs)
 {
 	__u64 key = ZN_TIMED_KEY(bpf_get_current_pid_tgid(), ZN_TIMED_IOCTL);
 	struct zn_timed_call *c;
 	bool inside;
 
-	if (!is_one_of(ZN_CALL_ARG1(regs), shared.gpu_majors))
+	if (is_wait(ZN_CALL_ARG2(regs)) || !is_one_of(ZN_CALL_ARG1(regs), shared.gpu_majors))
 		return;
 	c = bpf_map_lookup_elem(&calls, &key);
 	inside = c && c->id == p->id; /* the end of its last one was missed */

@@ -355,7 +355,7 @@ static const struct zn_metric table[] = {
 	{"zernel_syscall_density", GAUGE, "pid", zn_metrics_process_rates, &density,
 		"System calls per launch: those that began over the last tick, by the launches of that tick; absent without one."},
 	{"zernel_gpu_ioctl_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &gpu_ioctl,
-		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for."},
+		"Time from entry to return of ioctl() on a GPU's device, which is where a driver's locks are waited for. Calls whose purpose is to wait, as ROCm and DRM have them, are left out."},
 	{"zernel_gpu_driver_stuck_seconds", JOB_GAUGE, "pid", zn_metrics_process_driver_stuck, NULL,
 		"For how long the oldest call of ioctl() on a GPU's device has not come back; there only while one has lasted longer than from one tick to the next."},
 	{"zernel_process_blocked_seconds", JOB_GAUGE, "pid", zn_metrics_process_blocked, NULL,

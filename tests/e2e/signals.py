@@ -108,6 +108,10 @@ def others_count_nothing():
     actor.do("os.getppid()")
 
 
+# as drivers have them, whole: of kfd, of DRM, of amdgpu
+WAITS = (0xc0184b0c, 0xc018643a, 0xc02064c3, 0xc02864ca, 0xc0106447, 0xc0206449, 0xc0186452)
+
+
 @test
 def ioctls_are_timed_on_gpus_alone():
     daemon = Daemon("--gpu-majors", RANDOM_MAJOR)
@@ -120,6 +124,9 @@ def ioctls_are_timed_on_gpus_alone():
     equal(m.one("zernel_gpu_ioctl_seconds_sum"), m.one("zernel_gpu_ioctl_busy_seconds_total"),
         "one process: all of it is busy")
     equal(m.one("zernel_gpu_ioctl_contended_seconds_total"), 0, "and none of it contended")
+    for command in WAITS:
+        equal(grown(daemon, actor, f"for _ in range({SOME}): libc.ioctl(fd, ctypes.c_ulong({command:#x}), b'1234')",
+            "zernel_gpu_ioctl_seconds_count"), 0, f"{command:#x}, whose purpose is to wait")
     actor.do("fd = pty.openpty()[1]")
     equal(grown(daemon, actor, f"for _ in range({SOME}): fcntl.ioctl(fd, 0x5413, b'12345678')",
         "zernel_gpu_ioctl_seconds_count"),

@@ -130,6 +130,18 @@ def unit_is_valid(name, unit, stated):
     check(f"the score of {name} is what the document says", score <= limit, f"{score}, not {limit}")
 
 
+def folders_of_the_unit():
+    """No document has an administrator give a group to folders whose group systemd sets at each start."""
+    folders = {f"/run/{name}" for name in confined.values("RuntimeDirectory")}
+    folders |= {f"/var/lib/{name}" for name in confined.values("StateDirectory")}
+    check("folders that systemd manages", folders == {"/run/zernel", "/var/lib/zernel", "/var/lib/zernel/jobs"}, folders)
+    for document in glob.glob("docs/*.md"):
+        told = re.findall(r"(?:chgrp|chmod|install -d)[^`]*?\s(/[\w./-]+)(?=`)", open(document).read())
+        check(f"documents: what {document} changes", folders.isdisjoint(told), told)
+    text = open("docs/OPERATIONS.md").read()
+    check("documents: the group of the service", re.search(r"^\[Service\]\nGroup=\w+$", text, re.M))
+
+
 CONFINED = [sys.executable, "tests/confined.py"]
 KEPT = {"cap_sys_ptrace", "cap_dac_read_search", "cap_checkpoint_restore", "cap_bpf", "cap_perfmon"}
 BESIDE = {"zerneld: writer": set(), "zernel: sender": set(), "zernel: gauge": {"cap_dac_read_search"},
@@ -395,6 +407,7 @@ try:
     package()
     unit_is_valid("zerneld", UNIT, "exposure level of")
     unit_is_valid("zernel-gpu", GPU_UNIT, "`zernel-gpu.service` has")
+    folders_of_the_unit()
     if os.geteuid() == 0:
         installed()
     if os.geteuid() == 0 and os.path.exists("/sys/kernel/btf/vmlinux"):

@@ -71,6 +71,7 @@ options() {
 	mkdir -p /etc/zernel
 	printf 'alert always\n  expr zernel_build_info == 1\n' >/etc/zernel/rules
 	cat >>/etc/default/zerneld <<-END
+		ZERNEL_LISTEN=127.0.0.1,unix:/run/zernel/metrics.sock
 		ZERNEL_TOKEN_FILE=/etc/zernel.token
 		ZERNEL_ALERTMANAGER=http://127.0.0.1:9000
 		ZERNEL_WEBHOOK=http://127.0.0.1:9000/hook
@@ -202,6 +203,33 @@ slurm() {
 	zernel job list | grep -q 4711 || { echo "   the job is not known"; return 1; }
 	env -i SLURM_JOB_ID=4711 SLURM_JOB_UID=0 SLURM_JOB_USER=root $scripts/epilog.d/50-zernel.sh || return
 	wait_for 60 test -s /var/lib/zernel/jobs/4711.json
+}
+
+# OWNER: all that the group may read is his, and no mode is wider for it.
+belongs() {
+	jobs=/var/lib/zernel/jobs
+	same "owners and modes" "$(stat -c '%U:%G %a' /run/zernel /run/zernel/metrics.sock /var/lib/zernel $jobs $jobs/*.json | tr '\n' ' ')" \
+		"$1 755 $1 660 $1 750 $1 750 $(for _ in $jobs/*.json; do printf '%s 640 ' "$1"; done)"
+}
+
+# A drop-in names the group that may read, as docs/OPERATIONS.md has it: it holds for reports of before and of later,
+# and after each restart, until it is taken away. What is left to the daemon does not change by it.
+group() {
+	belongs root:root || return
+	echo monitoring:x:4242: >>/etc/group
+	mkdir -p /etc/systemd/system/zerneld.service.d
+	printf '[Service]\nGroup=monitoring\n' >/etc/systemd/system/zerneld.service.d/group.conf
+	systemctl daemon-reload
+	for id in 4712 4713; do
+		systemctl restart zerneld && belongs root:monitoring || return
+		sleep 100 &
+		zernel job start $id --pid $! && zernel job end $id && wait_for 60 test -s /var/lib/zernel/jobs/$id.json || return
+		kill $!
+		belongs root:monitoring && capabilities || return
+	done
+	rm -r /etc/systemd/system/zerneld.service.d
+	systemctl daemon-reload
+	systemctl restart zerneld && belongs root:root && well
 }
 
 # zernel-gpu, with a stand-in of NVIDIA's library, which is heard as the user that systemd made for it, with no right
@@ -370,6 +398,7 @@ checks() {
 	verdict counts counts
 	verdict outbound outbound
 	verdict slurm slurm
+	verdict group group
 	verdict reload reload
 	verdict restart restart
 	verdict clock clock

@@ -142,6 +142,13 @@ def folders_of_the_unit():
     check("documents: the group of the service", re.search(r"^\[Service\]\nGroup=\w+$", text, re.M))
 
 
+def name_of_the_unit():
+    """The service sees the host's name, which may come after its start, and cannot set it."""
+    for key in ("ProtectHostname", "PrivateNetwork", "PrivateUsers"):
+        check(f"the host's name and network: {key}", set(confined.values(key)) <= {"no"}, confined.values(key))
+    check("the host's name cannot be set", confined.calls().isdisjoint({"sethostname", "setdomainname"}))
+
+
 CONFINED = [sys.executable, "tests/confined.py"]
 KEPT = {"cap_sys_ptrace", "cap_dac_read_search", "cap_checkpoint_restore", "cap_bpf", "cap_perfmon"}
 BESIDE = {"zerneld: writer": set(), "zernel: sender": set(), "zernel: gauge": {"cap_dac_read_search"},
@@ -408,6 +415,7 @@ try:
     unit_is_valid("zerneld", UNIT, "exposure level of")
     unit_is_valid("zernel-gpu", GPU_UNIT, "`zernel-gpu.service` has")
     folders_of_the_unit()
+    name_of_the_unit()
     if os.geteuid() == 0:
         installed()
     if os.geteuid() == 0 and os.path.exists("/sys/kernel/btf/vmlinux"):

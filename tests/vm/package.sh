@@ -232,6 +232,27 @@ group() {
 	systemctl restart zerneld && belongs root:root && well
 }
 
+named() { # NAME: as the daemon says
+	[ "$(get /health | jq -r .node)" = "$1" ]
+}
+
+asked_as() { # NAME: the status of a page that is asked for under this name
+	printf 'GET /json HTTP/1.0\r\nHost: %s:9091\r\nAuthorization: Bearer token-of-the-package\r\n\r\n' "$1" |
+		nc 127.0.0.1 9091 | sed -n '1s/^[^ ]* \([0-9]*\).*/\1/p'
+}
+
+# The node gets its name while the service runs, as by DHCP or cloud-init.
+renamed() {
+	was=$(hostname)
+	for host in former later; do
+		hostname $host
+		wait_for 20 named $host || return
+	done
+	same "its page" "$(asked_as later)" 200 && same "under the former name" "$(asked_as former)" 421 || return
+	hostname "$was"
+	wait_for 20 named "$was"
+}
+
 # zernel-gpu, with a stand-in of NVIDIA's library, which is heard as the user that systemd made for it, with no right
 # left. There is no GPU in /sys, so that it is heard and no more.
 heard() { # 1 or 0
@@ -399,6 +420,7 @@ checks() {
 	verdict outbound outbound
 	verdict slurm slurm
 	verdict group group
+	verdict renamed renamed
 	verdict reload reload
 	verdict restart restart
 	verdict clock clock

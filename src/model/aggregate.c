@@ -319,6 +319,16 @@ static void comms_read(struct zn_agg *a)
 	a->comm_count = a->arena->ops->comms ? a->arena->ops->comms(a->arena, a->comms, ZN_COMMS_MAX) : 0;
 }
 
+void zn_agg_follow_gpus(struct zn_agg *a, const char *nvidia)
+{
+	if (!zn_gpus_grown(&a->gpus, nvidia))
+		return;
+	zn_gpus_read(&a->gpus, nvidia, "");
+	for (uint32_t row = 0; row < ZN_LEN(a->info); row++)
+		memset(a->info[row].resolved, 0, sizeof(a->info[row].resolved));
+	zn_log(ZN_INFO, "gpus: the driver of NVIDIA has %u now", a->gpus.listed);
+}
+
 void zn_agg_refresh(struct zn_agg *a)
 {
 	struct zn_shared *s = a->arena->shared;

@@ -273,21 +273,28 @@ static int by_text(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-static void nvidia_list(struct zn_gpus *g, const char *root)
+static uint32_t nvidia_names(const char *root, char name[ZN_GPUS_MAX][PCI_NAME_MAX])
 {
-	static char name[ZN_GPUS_MAX][PCI_NAME_MAX]; /* in PCI order once sorted, as nvidia-smi counts */
 	int dir = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct zn_names names = {.have = 0};
 	const struct dirent64 *e;
-	size_t n = 0;
+	uint32_t n = 0;
 
 	while (n < ZN_GPUS_MAX && (e = zn_names_next(&names, dir)))
 		if (e->d_name[0] != '.' && strlen(e->d_name) < PCI_NAME_MAX)
 			memcpy(name[n++], e->d_name, strlen(e->d_name) + 1);
 	if (dir >= 0)
 		close(dir);
+	return n;
+}
+
+static void nvidia_list(struct zn_gpus *g, const char *root)
+{
+	static char name[ZN_GPUS_MAX][PCI_NAME_MAX]; /* in PCI order once sorted, as nvidia-smi counts */
+	uint32_t n = nvidia_names(root, name);
+
 	zn_sort(name, n, PCI_NAME_MAX, by_text);
-	for (size_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		gpu_read(g, root, name[i]);
 }
 
@@ -298,6 +305,13 @@ void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm)
 	g->nvidia = g->count;
 	amd_list(g, drm);
 	g->listed = g->count;
+}
+
+bool zn_gpus_grown(const struct zn_gpus *g, const char *nvidia)
+{
+	static char name[ZN_GPUS_MAX][PCI_NAME_MAX];
+
+	return g->count == g->nvidia && nvidia_names(nvidia, name) > g->nvidia;
 }
 
 /* ---- Open devices. ---- */

@@ -4,8 +4,8 @@
 import contextlib
 import os
 
-from harness import (CUDA, NCCL, NOBODY, Actor, Daemon, Driver, check, copy_of, equal, main, shared_daemon, test,
-                     test_shared, wait_until)
+from harness import (CUDA, NCCL, NOBODY, ZERNELD, Actor, Daemon, Driver, check, copy_of, equal, folder, main,
+                     shared_daemon, test, test_shared, wait_until)
 from figures import compare, compare_metrics, shown
 
 GIB = 1 << 30
@@ -110,6 +110,36 @@ def gpus_are_identified_by_what_the_driver_says():
     got = [(g["gpu_id"], g["uuid"], g["pci"], g["total_bytes"]) for g in daemon.json()["gpus"]]
     want = [(str(d["ordinal"]), d["uuid"], d["pci"], d["total_bytes"]) for d in r["devices"]]
     equal(sorted(got), want, "GPUs in JSON")
+
+
+def gpu_files(path, count):
+    """What NVIDIA's driver shows of so many GPUs; those that are there already stay."""
+    for i in range(count):
+        os.makedirs(f"{path}/nvidia/gpus/0000:a{i}:00.0", exist_ok=True)
+        with open(f"{path}/nvidia/gpus/0000:a{i}:00.0/information", "w") as file:
+            file.write(f"GPU UUID: \t GPU-0000000{i}-0000-0000-0000-000000000000\nDevice Minor: \t {5 + 2 * i}\n")
+
+
+@test
+def a_driver_that_is_loaded_later():
+    """It lists its GPUs one by one while the daemon runs: a process is on the one whose device it has open."""
+    path, cuda = os.path.join(folder(), "driver"), copy_of(CUDA, "libcuda.so.1")
+    os.makedirs(path)
+    daemon = Daemon("--gpu-majors", "1", argv=["unshare", "--mount", "sh", "-c",
+                                               'mount --bind "$0" /proc/driver && exec "$@"', path, ZERNELD])
+    actor = Actor(("cuda", cuda), before=["unshare", "-m"])
+    daemon.attached(cuda)
+    equal(daemon.metrics().all("zernel_gpu_info"), {}, "GPUs before there is a driver")
+    actor.do("ok(CDLL(None).mount(b'none', b'/dev', b'tmpfs', 0, None))")
+    actor.do("os.mknod('/dev/nvidia7', 0o20600, os.makedev(1, 7)); device = os.open('/dev/nvidia7', os.O_RDWR)")
+    for count in 1, 4:
+        gpu_files(path, count)
+        wait_until(lambda: len(daemon.metrics().all("zernel_gpu_info")) == count, f"{count} GPUs")
+    actor.do("ready(cuda, 0); alloc(cuda, 4096)")
+    wait_until(lambda: used(daemon, "1") == 4096, "the GPU by its open device")
+    info = {dict(k)["gpu_id"]: dict(k) for k in daemon.metrics().all("zernel_gpu_info")}
+    equal({i: (g["pci"], g["minor"]) for i, g in info.items()},
+        {str(i): (f"0000:a{i}:00.0", str(5 + 2 * i)) for i in range(4)}, "GPUs")
 
 
 def visible(value, ids, start=shared_daemon):

@@ -3408,6 +3408,9 @@ int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
  * be there, and what a daemon left behind is taken away. Its descriptor, or -errno; -ENAMETOOLONG: the path is not
  * absolute, or too long. */
 int zn_file_listen(const char *path, int backlog);
+/* Opens /dev/null as each of the descriptors 0 to 2 that is closed: else something of ours would get its number, and
+ * with it what is read and written as standard input, output and errors. */
+void zn_file_standard(void);
 /* The names in a directory, some 40 at one time, as the kernel gives them: opendir() allocates. The directory is open,
  * and stays the caller's; one below 0 has no names. Zero is valid, and begins at the place where the directory stands.
  *  */

@@ -670,5 +670,6 @@ int main(int argc, char **argv)
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "zerneld";
 
+	zn_file_standard(); /* before anything is opened */
 	return strcmp(name, "zernel") == 0 ? zn_verbs_run(argc, argv) : daemon_main(argc, argv);
 }

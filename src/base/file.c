@@ -178,6 +178,18 @@ int zn_file_listen(const char *path, int backlog)
 	return err ? err : bind_for_all(&at, backlog);
 }
 
+void zn_file_standard(void)
+{
+	int fd;
+
+	do
+		fd = open(
+			"/dev/null", O_RDWR); /* it stays open in programs that are started, as the standard ones do */
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 uint64_t zn_file_mtime_ns(const struct stat *st)
 {
 	return (uint64_t)st->st_mtim.tv_sec * ZN_NS_PER_S + st->st_mtim.tv_nsec;

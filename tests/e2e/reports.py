@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 
-from harness import PATIENCE, Daemon, check, equal, folder, main, parse_json, test_simulated, wait_until
+from harness import PATIENCE, ZERNELD, Daemon, check, equal, folder, main, parse_json, test_simulated, wait_until
 
 HEAD = "zernel 1 "
 JOBS = 101
@@ -119,6 +119,15 @@ def signals_of_a_terminal_do_not_stop_it():
         os.kill(writer, number)
     all_whole(run_jobs(11))
     check(not gone(writer), "it goes on")
+
+
+@test_simulated
+def standard_descriptors_that_are_closed():
+    daemon = simulated(argv=["sh", "-c", 'exec "$@" <&- >&-', "sh", ZERNELD])
+    for pid in (daemon.pid, writer_of(daemon)):
+        equal([os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1)], ["/dev/null"] * 2, "standard input and output")
+    all_whole(run_jobs(11))
+    equal(daemon.metrics().one("zernel_lost_total", what="report"), 0, "reports lost")
 
 
 @test_simulated

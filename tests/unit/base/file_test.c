@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "zernel.h"
@@ -176,6 +177,50 @@ T(sockets_that_were_left)
 	CHECK(access(path, F_OK) != 0);
 }
 
+/* In a child: a bit for each of the standard descriptors that is not as it should be. */
+static int wrong_after(const int *closed, size_t count)
+{
+	int wrong = 0, next;
+
+	for (size_t i = 0; i < count; i++)
+		close(closed[i]);
+	zn_file_standard();
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		wrong |= (fcntl(fd, F_GETFD) != 0) << fd; /* closed, or closed in programs that it starts */
+	next = open("/", O_RDONLY | O_CLOEXEC);
+	return wrong | (next <= STDERR_FILENO) << 3;
+}
+
+T(standard_descriptors)
+{
+	static const int all[] = {0, 1, 2};
+	static const struct {
+		size_t from, count;
+	} closed[] = {{0, 0}, {0, 1}, {1, 1}, {2, 1}, {0, 2}, {1, 2}, {0, 3}};
+
+	for (size_t i = 0; i < ZN_LEN(closed); i++) {
+		pid_t child = fork();
+		int status = 0;
+
+		if (child == 0)
+			_exit(wrong_after(all + closed[i].from, closed[i].count));
+		CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		CHECK_EQ(WEXITSTATUS(status), 0);
+	}
+}
+
+/* What is open stays as it is, and nothing more is opened. */
+T(standard_descriptors_that_are_open)
+{
+	int before = dup(0), after;
+
+	close(before);
+	zn_file_standard();
+	after = dup(0);
+	close(after);
+	CHECK_EQ(after, before);
+}
+
 int main(void)
 {
 	if (!mkdtemp(folder))
@@ -187,6 +232,8 @@ int main(void)
 	RUN(long_lines);
 	RUN(names);
 	RUN(sockets_that_were_left);
+	RUN(standard_descriptors);
+	RUN(standard_descriptors_that_are_open);
 	rmdir(folder);
 	return t_end();
 }

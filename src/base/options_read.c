@@ -263,6 +263,29 @@ static struct zn_str option_name(struct zn_str variable, char to[NAME_BYTES])
 	return (struct zn_str){to, variable.len};
 }
 
+/* Kubernetes sets NAME_PORT=tcp://ADDRESS:PORT for each service, so one named zernel-metrics sets an option. */
+static bool is_service_link(const struct zn_option *opt, const char *value)
+{
+	static const char *const schemes[] = {"tcp://", "udp://", "sctp://"};
+
+	for (size_t i = 0; i < ZN_LEN(schemes); i++)
+		if (!strncmp(value, schemes[i], strlen(schemes[i])))
+			return opt->argument && !strcmp(opt->argument, "PORT");
+	return false;
+}
+
+static int take_variable(struct reader *r, const struct zn_option *opt, const char *value)
+{
+	char name[SHOWN_BYTES], shown[SHOWN_BYTES];
+
+	if (!is_service_link(opt, value))
+		return take_value(r, opt, value);
+	zn_log(ZN_WARN,
+		"%s: '%s' is a variable of a Kubernetes service, ignored; enableServiceLinks: false takes it away",
+		show_text(name, r->given), show_text(shown, zn_str_of(value)));
+	return 0;
+}
+
 /* An unknown variable is no error: a batch system may hand on names of its own. */
 static int read_variable(struct reader *r, const char *variable)
 {
@@ -275,7 +298,7 @@ static int read_variable(struct reader *r, const char *variable)
 		(struct zn_str){variable + strlen(ZN_OPTION_PREFIX), r->given.len - strlen(ZN_OPTION_PREFIX)}, name);
 	opt = find_option(wanted, ZN_OPTION_ENVIRONMENT);
 	if (opt)
-		return take_value(r, opt, variable + r->given.len + (variable[r->given.len] == '='));
+		return take_variable(r, opt, variable + r->given.len + (variable[r->given.len] == '='));
 	near = closest_option(wanted, ZN_OPTION_ENVIRONMENT);
 	zn_log(ZN_WARN, "%s: unknown option, ignored%s%s%s", show_text(shown, r->given),
 		near ? "; did you mean --" : "", near ? near->name : "", near ? "?" : "");

@@ -8,7 +8,7 @@ import re
 import socket
 
 from harness import NOBODY, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, free_port, main, need, parse_json, \
-    run, test, wait_until
+    run, test, test_simulated, wait_until
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 ANY_PORT = ["--metrics-port", "0", "--ws-port", "0"]
@@ -53,6 +53,13 @@ def positional_arguments():
 def bad_environment():
     refused(2, ["ZERNEL_METRICS_PORT", "x"], ZERNEL_METRICS_PORT="x")
     refused(2, ["ZERNEL_LOG", "loud"], ZERNEL_LOG="loud")
+
+
+@test_simulated
+def variables_of_kubernetes():
+    """What it sets in a container for services that are named zernel-metrics and zernel-ws is no option."""
+    Daemon("--simulate", env={"ZERNEL_METRICS_PORT": "tcp://10.96.0.17:9091", "ZERNEL_WS_PORT": "sctp://10.96.0.17:1"},
+           expect=[f"ZERNEL_{name}_PORT: '.*' is a variable of a Kubernetes service, ignored" for name in ("METRICS", "WS")])
 
 
 @test

@@ -513,6 +513,40 @@ T(unknown_variables_are_a_warning)
 		"zerneld: warning: ZERNEL_HELP: unknown option, ignored\n");
 }
 
+static void variables_of_services(void)
+{
+	environment_result = run(
+		"metrics-port 7", "ZERNEL_METRICS_PORT=tcp://10.96.0.17:9091 ZERNEL_WS_PORT=udp://[fd00::17]:9092", "");
+}
+
+T(variables_of_kubernetes_are_left_out)
+{
+	char said[1024];
+
+	stderr_of(said, sizeof(said), variables_of_services);
+	CHECK_EQ(environment_result, 0);
+	CHECK_EQ(o.metrics_port, 7);
+	CHECK_EQ(o.ws_port, 9092);
+	CHECK_STR(said,
+		"zerneld: warning: ZERNEL_METRICS_PORT: 'tcp://10.96.0.17:9091' is a variable of a Kubernetes service, "
+		"ignored; enableServiceLinks: false takes it away\n"
+		"zerneld: warning: ZERNEL_WS_PORT: 'udp://[fd00::17]:9092' is a variable of a Kubernetes service, "
+		"ignored; enableServiceLinks: false takes it away\n");
+}
+
+T(what_only_resembles_them_is_an_error)
+{
+	static const char *const wrong[] = {"ZERNEL_METRICS_PORT=tcp:10.96.0.17:9091",
+		"ZERNEL_METRICS_PORT=http://10.96.0.17:9091", "ZERNEL_METRICS_PORT=9091/tcp://",
+		"ZERNEL_METRICS_PORT=", "ZERNEL_MAX_CONNECTIONS=tcp://10.96.0.17:9091",
+		"ZERNEL_OTLP=tcp://10.96.0.17:9091"};
+
+	for (size_t i = 0; i < ZN_LEN(wrong); i++)
+		CHECK_EQ(run("", wrong[i], ""), -EINVAL);
+	CHECK_EQ(run("metrics-port tcp://10.96.0.17:9091", "", ""), -EINVAL);
+	CHECK_EQ(run("", "", "--metrics-port tcp://10.96.0.17:9091"), -EINVAL);
+}
+
 T(log_level)
 {
 	CHECK_EQ(run("", "ZERNEL_LOG=debug", ""), 0);
@@ -744,6 +778,8 @@ int main(void)
 	error_lines();
 	bad_values();
 	RUN(unknown_variables_are_a_warning);
+	RUN(variables_of_kubernetes_are_left_out);
+	RUN(what_only_resembles_them_is_an_error);
 	RUN(log_level);
 	RUN(bytes_are_shown_printable);
 	RUN(long_texts_are_cut);

@@ -4718,8 +4718,8 @@ static inline bool zn_agg_measures(const struct zn_agg *a, enum zn_family f)
 }
 /* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
-/* NVIDIA's driver may be loaded later than the daemon, and lists its GPUs one by one (`nvidia`: ZN_NVIDIA_GPUS). All are
- * read anew, and looked up anew for each process, if there are more than before. */
+/* NVIDIA's driver may be loaded later than the daemon, and lists its GPUs one by one (`nvidia`: ZN_NVIDIA_GPUS). All
+ * are read anew, and looked up anew for each process, if there are more than before. */
 void zn_agg_follow_gpus(struct zn_agg *a, const char *nvidia);
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */
 /* All processes' histograms of one operation, gone ones included. The result lives until the next call. */

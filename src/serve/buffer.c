@@ -49,7 +49,7 @@ static void cut_off(struct zn_conn *c)
 }
 
 /* The one that slow readers have held longest; NULL: there is none. */
-static const struct zn_buffer *slowest(const struct zn_serve *s)
+static const struct zn_buffer *slowest_body(const struct zn_serve *s)
 {
 	const struct zn_buffer *oldest = NULL;
 
@@ -83,14 +83,14 @@ static void limit_bytes(struct zn_serve *s)
 {
 	const struct zn_buffer *b;
 
-	while (held_bytes(s) > ZN_HELD_BYTES && (b = slowest(s)) && take_from_readers(s, b))
+	while (held_bytes(s) > ZN_HELD_BYTES && (b = slowest_body(s)) && take_from_readers(s, b))
 		;
 }
 
 /* Slow readers do not keep answers from all others. */
 static void make_free(struct zn_serve *s)
 {
-	const struct zn_buffer *b = slowest(s);
+	const struct zn_buffer *b = slowest_body(s);
 
 	if (b && zn_now_ns() >= b->since_ns + ZN_HOLD_S * ZN_NS_PER_S)
 		take_from_readers(s, b);

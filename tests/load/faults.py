@@ -41,6 +41,7 @@ STARTING = [
     ("madvise", GO, "ENOMEM"),
     ("mmap", EXIT, "ENOMEM"),
     ("openat", ANY, "EMFILE ENOMEM EACCES"),
+    ("poll", GO, "EINTR ENOMEM"),
     ("prctl", ANY, "EINVAL"),
     ("newfstatat", GO, "ENOMEM"),
     ("prlimit64", GO, "EPERM"),

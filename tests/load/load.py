@@ -116,11 +116,11 @@ def connections_that_are_reset_leave_nothing():
 # ---- limits
 
 def dial(port, source="127.0.0.1"):
-    s = socket.socket()
+    s = socket.socket(socket.AF_INET6 if ":" in source else socket.AF_INET)
     State.cleanup.callback(s.close)
     s.settimeout(20)
     s.bind((source, 0))
-    s.connect(("127.0.0.1", port))
+    s.connect(("::1" if ":" in source else "127.0.0.1", port))
     return s
 
 
@@ -150,9 +150,9 @@ def one_connection_too_many_is_told_so():
     check(daemon.metrics().lost()["connection"] >= 100, "refused connections are counted")
 
 
-def answer_to_scrape(port):
+def answer_to_scrape(port, source="127.0.0.1"):
     """The text, or None where it is refused."""
-    s = dial(port)
+    s = dial(port, source)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     head, _, body = answer(s).partition(b"\r\n\r\n")
@@ -162,13 +162,14 @@ def answer_to_scrape(port):
 @test_simulated
 def a_greedy_peer_takes_nothing_from_others():
     daemon = Daemon("--simulate", "--max-connections-per-peer", "8")
-    greedy = [dial(daemon.port, "127.0.11.1") for _ in range(8)]
-    wait_until(lambda: answer(dial(daemon.port, "127.0.11.1")).startswith(b"HTTP/1.1 503 "), "its limit")
-    equal({answer(dial(daemon.port, "127.0.11.1"))[:13] for _ in range(10)}, {b"HTTP/1.1 503 "}, "answers to it")
-    for i in range(2, 12):
-        check(answer_to_scrape(daemon.port), "another peer is answered")
-    check(daemon.metrics().lost()["peer"] >= 10, "what was refused is counted")
+    greedy = [dial(daemon.port, f"127.0.11.{i}") for i in range(1, 9)]  # who is on this node has all of these
+    wait_until(lambda: answer(dial(daemon.port)).startswith(b"HTTP/1.1 503 "), "its limit")
+    equal({answer(dial(daemon.port, f"127.0.12.{i}"))[:13] for i in range(1, 11)}, {b"HTTP/1.1 503 "}, "answers to it")
+    for _ in range(10):
+        check(answer_to_scrape(daemon.port, "::1"), "another peer is answered")
     greedy.pop().close()
+    wait_until(lambda: answer_to_scrape(daemon.port), "room again")
+    check(daemon.metrics().lost()["peer"] >= 10, "what was refused is counted")
     s = greedy[0]
     s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     check(s.recv(13) == b"HTTP/1.1 200 ", "what it has is served")

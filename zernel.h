@@ -6319,8 +6319,8 @@ enum zn_directory { ZN_DIRECTORY_REPORTS, ZN_DIRECTORY_SPOOL, ZN_DIRECTORY_COUNT
 struct zn_writer {
 	struct zn_worker worker;
 	bool wanted[ZN_DIRECTORY_COUNT]; /* a folder was given; else what is written there is not lost, but not kept */
-	bool available[ZN_DIRECTORY_COUNT]; /* and files can be made in it */
-	int refused[ZN_DIRECTORY_COUNT];    /* -errno: why none can */
+	bool available[ZN_DIRECTORY_COUNT]; /* and is there: each file is tried */
+	int refused[ZN_DIRECTORY_COUNT];    /* -errno: why none could be made in it at the start */
 	uint64_t lost;                      /* files that could not be handed over */
 	const struct zn_writer_done *done;  /* what became of the others, told by the writer; NULL: there is none */
 };
@@ -6332,10 +6332,9 @@ static inline uint64_t zn_writer_lost(const struct zn_writer *s)
 	return s->lost + (s->done ? __atomic_load_n(&s->done->failed, __ATOMIC_RELAXED) : 0);
 }
 /* Starts it; before any thread and any filter. dir: the folder of each directory, made if it is missing, 0750; NULL or
- * empty: none. A folder that cannot be written to is one warning, and not available. -errno with why: no process, or no
- * memory. */
+ * empty: none. A folder that cannot be opened is not available. -errno with why: no process, or no memory. */
 int zn_writer_open(struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT], char why[ZN_TEXT_MAX]);
-/* Says of each folder why nothing can be kept there: once the daemon runs, as a start that fails is one line. */
+/* Says of each folder why it cannot be written to: once the daemon runs, as a start that fails is one line. */
 void zn_writer_warn(const struct zn_writer *s, const char *const dir[ZN_DIRECTORY_COUNT]);
 void zn_writer_close(struct zn_writer *s); /* waits, bounded, until everything is written */
 /* Hands a file of up to 256 KiB over: it is written whole or not at all (a new name, fsync, rename), 0640. Never

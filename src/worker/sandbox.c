@@ -98,8 +98,8 @@ static const int allowed[] = {
 
 /* What the writer uses, besides openat() to make a file that was not there. */
 static const int writer_allowed[] = {
-	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_ppoll, SYS_close, SYS_fsync, SYS_unlinkat, SYS_renameat,
-	SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
+	SYS_recvfrom, SYS_sendto, SYS_write, SYS_writev, SYS_ppoll, SYS_close, SYS_fstat, SYS_fsync, SYS_unlinkat,
+	SYS_renameat, SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit_group,
 #ifdef __x86_64__
 	SYS_poll,
 #endif
@@ -187,13 +187,13 @@ static uint32_t own_pid[1];
 /* The thread of the loop has a filter before the others do; then all get one. */
 static const uint32_t further_filter[] = {SECCOMP_SET_MODE_FILTER};
 
-/* The writer makes new files alone. */
-static const uint32_t making[] = {O_CREAT | O_EXCL};
+/* The writer makes new files alone. It finds a folder too, by a descriptor that reads nothing. */
+static const uint32_t making[] = {O_CREAT | O_EXCL, O_PATH | O_DIRECTORY};
 
 /* A Unix socket would lead to whatever listens on this node. */
 static const uint32_t domains[] = {AF_INET, AF_INET6};
 
-/* What a system call's argument must be: one of these values, or a word with none, or all, of these bits. The
+/* What a system call's argument must be: one of these values, or a word with none, or all, of the bits of one. The
  * kernel takes each of them as an int or looks at its low bits alone, so the high half of the register says
  * nothing. */
 struct check {
@@ -266,12 +266,20 @@ static void put_instruction(struct sock_filter instruction)
 
 #define PUT(instruction) put_instruction((struct sock_filter)instruction)
 
+static void put_argument(const struct check *c)
+{
+	PUT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + c->argument * sizeof(uint64_t)));
+}
+
 static void put_value(const struct check *c, uint32_t value)
 {
 	switch (c->must) {
 	case ONE_OF: PUT(RUN_IF_EQUAL(value)); break;
 	case NO_BIT_OF: PUT(SKIP_IF_ANY(value)); break;
-	case ALL_BITS_OF: PUT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, value)); PUT(RUN_IF_EQUAL(value));
+	case ALL_BITS_OF:
+		put_argument(c); /* the value before has cut it */
+		PUT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, value));
+		PUT(RUN_IF_EQUAL(value));
 	}
 	PUT(RETURN(SECCOMP_RET_ALLOW));
 }
@@ -282,7 +290,7 @@ static void put_check(const struct check *c)
 	unsigned first = code_len;
 
 	PUT(RUN_IF_EQUAL(c->call));
-	PUT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + c->argument * sizeof(uint64_t)));
+	put_argument(c);
 	for (size_t i = 0; i < c->count; i++)
 		put_value(c, c->value[i]);
 	PUT(RETURN(SECCOMP_RET_ERRNO | EPERM));

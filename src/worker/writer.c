@@ -10,6 +10,9 @@
  *
  * Nothing here waits for another process: those who may read a folder can lock it, so there is no lock. Each writer
  * has a temporary name of its own instead, on whatever node it runs, and several of them share a folder.
+ *
+ * A path may come to lead to another folder, which is mounted over it or made anew. The writer looks before each file,
+ * and goes there if it may: Landlock knows the folders of the start alone.
  */
 #include <dirent.h> /* struct dirent64 */
 #include <errno.h>
@@ -43,7 +46,8 @@ struct message {
 /* What both processes see; the writer alone writes. */
 struct shared {
 	struct zn_writer_done done;
-	int32_t state[ZN_DIRECTORY_COUNT]; /* -errno: the folder cannot be written to */
+	bool open[ZN_DIRECTORY_COUNT];     /* the folder is there, and each file is tried */
+	int32_t state[ZN_DIRECTORY_COUNT]; /* -errno: it could not be written to at the start, and not since */
 };
 
 static bool is_name(const char *name)
@@ -61,13 +65,19 @@ static bool is_name(const char *name)
 
 /* ---- the writer ---- */
 
+struct identity {
+	dev_t dev;
+	ino_t ino;
+};
+
 struct writer {
 	struct shared *shared;
 	struct zn_worker worker;
-	int folder[ZN_DIRECTORY_COUNT];       /* below 0: none */
-	const char *path[ZN_DIRECTORY_COUNT]; /* NULL: none */
-	bool failing[ZN_DIRECTORY_COUNT];     /* the last file could not be written */
-	char temporary[32];                   /* what a file is called until it is whole */
+	int folder[ZN_DIRECTORY_COUNT];              /* below 0: none */
+	const char *path[ZN_DIRECTORY_COUNT];        /* NULL: none */
+	bool failing[ZN_DIRECTORY_COUNT];            /* the last file could not be written */
+	struct identity refused[ZN_DIRECTORY_COUNT]; /* another folder, of which the log says that it cannot be used */
+	char temporary[32];                          /* what a file is called until it is whole */
 	struct message message;
 };
 
@@ -118,17 +128,24 @@ static int write_file(const struct writer *s, int folder, const char *name, size
 	return err;
 }
 
-/* Logs one line when a folder begins to fail, and one when it works again. */
-static void note_result(struct writer *s, enum zn_directory directory, const char *what, const char *name, int err)
+/* Logs one line when a folder begins to fail. */
+static void note_failure(struct writer *s, enum zn_directory directory, const char *what, int err)
 {
-	if (err && !s->failing[directory])
+	if (!s->failing[directory])
 		zn_log(ZN_WARN, "writer: cannot %s %s/%s: %s; such files are lost, and counted, until it works again",
-			what, s->path[directory], name, strerror(-err));
-	else if (!err && s->failing[directory])
-		zn_log(ZN_INFO, "writer: files are written to %s again", s->path[directory]);
-	s->failing[directory] = err;
-	if (err)
-		add_one(&s->shared->done.failed);
+			what, s->path[directory], s->message.name, strerror(-err));
+	s->failing[directory] = true;
+	add_one(&s->shared->done.failed);
+}
+
+/* Logs one line when a folder works again. A file that is removed is no sign of that: on a full disk it can be. */
+static void note_written(struct writer *s, enum zn_directory directory)
+{
+	if (s->failing[directory] || s->shared->state[directory])
+		zn_log(ZN_INFO, "writer: files are written to %s from here on", s->path[directory]);
+	s->failing[directory] = false;
+	s->shared->state[directory] = 0;
+	add_one(&s->shared->done.written);
 }
 
 static void do_write(struct writer *s, size_t len)
@@ -136,9 +153,10 @@ static void do_write(struct writer *s, size_t len)
 	const struct message *m = &s->message;
 	int err = write_file(s, s->folder[m->directory], m->name, len);
 
-	note_result(s, m->directory, "write", m->name, err);
-	if (!err)
-		add_one(&s->shared->done.written);
+	if (err)
+		note_failure(s, m->directory, "write", err);
+	else
+		note_written(s, m->directory);
 }
 
 /* A file that is not there counts as removed. */
@@ -147,9 +165,102 @@ static void do_remove(struct writer *s)
 	const struct message *m = &s->message;
 	int err = unlinkat(s->folder[m->directory], m->name, 0) && errno != ENOENT ? -errno : 0;
 
-	note_result(s, m->directory, "remove", m->name, err);
-	if (!err)
+	if (err)
+		note_failure(s, m->directory, "remove", err);
+	else
 		add_one(&s->shared->done.removed);
+}
+
+/* Bare: C libraries have several calls for it, and the filter lets this one pass. */
+static int stat_folder(int folder, struct stat *st)
+{
+	return (int)syscall(SYS_fstat, folder, st);
+}
+
+static struct identity identify_folder(int folder)
+{
+	struct stat st;
+
+	return stat_folder(folder, &st) ? (struct identity){0} : (struct identity){st.st_dev, st.st_ino};
+}
+
+static bool is_same(struct identity a, struct identity b)
+{
+	return a.dev == b.dev && a.ino == b.ino;
+}
+
+static void warn_if_open(int folder, const char *path)
+{
+	struct stat st;
+
+	if (stat_folder(folder, &st))
+		return;
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
+		zn_log(ZN_WARN, "writer: %s can be written to by others, who may forge what lies there", path);
+}
+
+/* Writes a file to find out: the folder's mode and its file system do not say whether that works. */
+static int try_folder(const struct writer *s, int folder)
+{
+	int err;
+
+	if (folder < 0)
+		return folder;
+	err = write_new(folder, s->temporary, "", 0);
+	if (!err && unlinkat(folder, s->temporary, 0))
+		err = -errno;
+	return err;
+}
+
+/* Takes the descriptor. Its line of the log also ends what was said of the former folder. */
+static void take_folder(struct writer *s, enum zn_directory directory, int folder)
+{
+	zn_log(ZN_INFO,
+		"writer: %s is another folder than before, mounted over or replaced; files go there from here on",
+		s->path[directory]);
+	warn_if_open(folder, s->path[directory]);
+	close(s->folder[directory]);
+	s->folder[directory] = folder;
+	s->failing[directory] = false;
+	s->shared->state[directory] = 0;
+}
+
+/* Logs one line for each folder that the path comes to lead to. */
+static void refuse_folder(struct writer *s, enum zn_directory directory, struct identity now, int err)
+{
+	if (!is_same(now, s->refused[directory]))
+		zn_log(ZN_WARN,
+			"writer: %s is another folder than before, mounted over or replaced, and cannot be written "
+			"to: %s; until that works or zerneld is restarted, files go to the former one, if it is left",
+			s->path[directory], strerror(-err));
+	s->refused[directory] = now;
+}
+
+/* Whether the writer has taken the folder that its path leads to now. */
+static bool use_folder(struct writer *s, enum zn_directory directory, int folder)
+{
+	struct identity now = identify_folder(folder);
+	int err;
+
+	if (is_same(now, identify_folder(s->folder[directory]))) {
+		s->refused[directory] = (struct identity){0};
+		return false;
+	}
+	err = try_folder(s, folder);
+	if (err)
+		refuse_folder(s, directory, now, err);
+	else
+		take_folder(s, directory, folder);
+	return !err;
+}
+
+/* A path that leads to no folder, or cannot be followed, changes nothing. */
+static void follow_path(struct writer *s, enum zn_directory directory)
+{
+	int fd = openat(AT_FDCWD, s->path[directory], O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && !use_folder(s, directory, fd))
+		close(fd);
 }
 
 static void take_message(struct writer *s, size_t bytes)
@@ -159,6 +270,7 @@ static void take_message(struct writer *s, size_t bytes)
 	if (bytes < HEAD_BYTES || m->directory >= ZN_DIRECTORY_COUNT || s->folder[m->directory] < 0 ||
 		!is_name(m->name))
 		return;
+	follow_path(s, m->directory);
 	if (m->verb == REMOVE)
 		do_remove(s);
 	else
@@ -194,16 +306,6 @@ static int make_folder(const char *path)
 			return -errno;
 	}
 	return mkdir(path, 0750) && errno != EEXIST ? -errno : 0;
-}
-
-static void warn_if_open(int folder, const char *path)
-{
-	struct stat st;
-
-	if (fstat(folder, &st))
-		return;
-	if ((st.st_uid != 0 && st.st_uid != geteuid()) || st.st_mode & (S_IWGRP | S_IWOTH))
-		zn_log(ZN_WARN, "writer: %s can be written to by others, who may forge what lies there", path);
 }
 
 /* The descriptor, or -errno. */
@@ -254,19 +356,6 @@ static void choose_temporary(struct writer *s)
 	snprintf(s->temporary, sizeof(s->temporary), NEW_FILE ".%016llx", (unsigned long long)number);
 }
 
-/* Writes a file to find out: the folder's mode and its file system do not say whether that works. */
-static int try_folder(const struct writer *s, int folder)
-{
-	int err;
-
-	if (folder < 0)
-		return folder;
-	err = write_new(folder, s->temporary, "", 0);
-	if (!err && unlinkat(folder, s->temporary, 0))
-		err = -errno;
-	return err;
-}
-
 static void serve_writer(struct writer *s)
 {
 	int err;
@@ -279,8 +368,10 @@ static void serve_writer(struct writer *s)
 		sweep_folder(s->folder[i]);
 	}
 	err = zn_sandbox_writer(s->folder, ZN_DIRECTORY_COUNT);
-	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
+	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++) {
+		s->shared->open[i] = !err && s->folder[i] >= 0;
 		s->shared->state[i] = err ? err : try_folder(s, s->folder[i]);
+	}
 	if (send(s->worker.fd, "", 1, MSG_NOSIGNAL) == 1)
 		serve_daemon(s);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */
@@ -295,10 +386,8 @@ static void await_start(struct zn_writer *s, const struct shared *shared)
 		zn_worker_wait(s->worker.fd, PATIENCE_MS) && recv(s->worker.fd, &(char){0}, 1, MSG_DONTWAIT) == 1;
 
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++) {
-		int err = answered ? shared->state[i] : 0;
-
-		s->available[i] = s->wanted[i] && !err;
-		s->refused[i] = s->wanted[i] ? err : 0;
+		s->available[i] = s->wanted[i] && (!answered || shared->open[i]);
+		s->refused[i] = s->wanted[i] && answered ? shared->state[i] : 0;
 	}
 	if (!answered)
 		zn_log(ZN_WARN, "writer: its folders do not answer; what is written may come late, or not at all");
@@ -354,8 +443,9 @@ void zn_writer_warn(const struct zn_writer *s, const char *const dir[ZN_DIRECTOR
 {
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		if (s->refused[i])
-			zn_log(ZN_WARN, "writer: cannot write to %s: %s; nothing is kept there", dir[i],
-				strerror(-s->refused[i]));
+			zn_log(ZN_WARN, "writer: cannot write to %s: %s; %s", dir[i], strerror(-s->refused[i]),
+				s->available[i] ? "each file is tried, and lost and counted until it works"
+						: "nothing is kept there");
 }
 
 /* It cannot be started again: that needs rights that the daemon gave up. */
@@ -382,7 +472,7 @@ static bool send_message(
 	int err;
 
 	_Static_assert(sizeof(head) == HEAD_BYTES, "as a message begins");
-	bool may = verb == REMOVE ? s->wanted[directory] : s->available[directory]; /* a full disk can be cleared */
+	bool may = verb == REMOVE ? s->wanted[directory] : s->available[directory]; /* no folder: nothing to remove */
 
 	if (!may || s->worker.fd < 0 || !is_name(name) || text.len > TEXT_MAX)
 		return false;

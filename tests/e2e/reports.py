@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reports of a running daemon as files: whole or not there, whoever is killed and when; and a folder that cannot be
 written. Jobs are told of over the control socket; the daemon simulates."""
+import ctypes
 import os
 import signal
 import socket
+from subprocess import run
 
-from harness import PATIENCE, ZERNELD, Daemon, check, equal, folder, main, parse_json, test_simulated, wait_until
+from harness import (PATIENCE, ZERNELD, Absent, Daemon, check, equal, folder, main, need, parse_json, test_simulated,
+                     wait_until)
 
 HEAD = "zernel 1 "
 JOBS = 101
@@ -50,20 +53,21 @@ def gone(pid):
         return True
 
 
-def run_jobs(count=JOBS):
+def run_jobs(count=JOBS, first=80000):
     """Of which only a prolog and an epilog tell. Their names."""
     names = []
-    for job in range(80000, 80000 + count):
+    for job in range(first, first + count):
         for verb in ("start", "end"):
             check(ask(f"{HEAD}{verb}\nid={job}\nuid=0\n").startswith("ok"), f"{verb} of job {job}")
         names.append(f"{job}.json")
     return names
 
 
-def all_whole(names):
-    wait_until(lambda: set(names) <= set(reports()), "all reports")
+def all_whole(names, where=None):
+    where = where or place("reports")
+    wait_until(lambda: set(names) <= set(os.listdir(where)), f"all reports in {where}")
     for name in names:
-        with open(place(f"reports/{name}")) as file:
+        with open(os.path.join(where, name)) as file:
             got = parse_json(file.read())
         equal((got["job_id"] + ".json", got["state"], got["report"]), (name, "ended", 1), name)
 
@@ -140,6 +144,99 @@ def a_folder_that_cannot_be_made():
     equal(daemon.metrics().one("zernel_lost_total", what="report"), 5, "reports lost")
     answer = ask(f"{HEAD}report\nid=80004\njson=1\n")
     equal(parse_json(answer.partition("\n")[2])["job_id"], "80004", "a report while the job is shown")
+
+
+def with_mounts(reports, *options, mount="true", **more):
+    """A daemon that sees mounts of its own, the first of which is there at its start."""
+    argv = [need("unshare"), "--mount", "--propagation", "private", "sh", "-c", f'{mount} && exec "$@"', "sh", ZERNELD]
+    os.makedirs(reports, exist_ok=True)
+    return simulated("--report-dir", reports, *options, argv=argv, **more)
+
+
+def mount_for(daemon, *command):
+    run([need("nsenter"), "--target", str(daemon.pid), "--mount", *command], check=True)
+
+
+def seen_by(daemon, path):
+    return f"/proc/{daemon.pid}/root{path}"
+
+
+def said(daemon, what):
+    return sum(what in line for line in daemon.lines())
+
+
+def lost_reports(daemon):
+    return daemon.metrics().one("zernel_lost_total", what="report")
+
+
+DISK = "mount -t tmpfs -o size=4m,mode=750"
+
+
+@test_simulated
+def a_disk_that_is_read_only_at_the_start():
+    path = place("reports")
+    daemon = with_mounts(path, mount=f"{DISK},ro zernel {path}", expect=[
+        "writer: cannot write to .*/reports: Read-only file system; each file is tried, and lost and counted until it",
+        "writer: cannot write .*/reports/80000.json: Read-only file system; such files are lost, and counted"])
+    run_jobs(7)
+    wait_until(lambda: lost_reports(daemon) == 7, "seven reports that are lost")
+    mount_for(daemon, "mount", "-o", "remount,rw", path)
+    all_whole(run_jobs(11, first=90000), seen_by(daemon, path))
+    equal((lost_reports(daemon), said(daemon, f"files are written to {path} from here on")), (7, 1), "lost, and said")
+
+
+# Where the writer may go beside the folder of the reports of the start: Landlock's rule is of all that is below.
+BELOW_RECORDS = "jobs.d/reports"
+NO_RECORD = "spool: reports: not a file of ours"
+
+
+@test_simulated
+def a_disk_that_is_mounted_later():
+    path = place(BELOW_RECORDS)
+    daemon = with_mounts(path, expect=[NO_RECORD])
+    all_whole(run_jobs(3), path)
+    mount_for(daemon, *DISK.split(), "zernel", path)
+    names = run_jobs(11, first=90000)
+    all_whole(names, seen_by(daemon, path))
+    equal(set(os.listdir(path)) & set(names), set(), "reports that nobody finds")
+    equal((lost_reports(daemon), said(daemon, f"writer: {path} is another folder than before")), (0, 1), "lost, and said")
+
+
+@test_simulated
+def a_folder_that_is_moved_away_and_made_anew():
+    path = place(BELOW_RECORDS)
+    daemon = simulated("--report-dir", path, expect=[NO_RECORD])
+    all_whole(run_jobs(3), path)
+    os.rename(path, place("old"))
+    os.mkdir(path, 0o750)
+    names = run_jobs(11, first=90000)
+    all_whole(names, path)
+    equal((sorted(os.listdir(path)), said(daemon, "is another folder than before")), (names, 1), "files, and what is said")
+
+
+def landlock():
+    """Whether this kernel has it, and it is switched on."""
+    create_ruleset, version = 444, 1
+    return ctypes.CDLL(None).syscall(create_ruleset, None, 0, version) > 0
+
+
+@test_simulated
+def a_disk_that_is_mounted_where_the_writer_may_not_go():
+    if not landlock():
+        raise Absent("no Landlock")
+    path = place("reports")
+    daemon = with_mounts(path, expect=["writer: .*/reports is another folder than before, mounted over or replaced, and "
+                                       "cannot be written to: Permission denied; until that works or zerneld is restarted"])
+    all_whole(run_jobs(3), path)
+    mount_for(daemon, *DISK.split(), "zernel", path)
+    all_whole(run_jobs(11, first=90000), path)
+    equal(os.listdir(seen_by(daemon, path)), [], "files on the disk")
+    equal((lost_reports(daemon), said(daemon, "is another folder than before")), (0, 1), "lost, and said")
+    mount_for(daemon, "umount", path)
+    all_whole(run_jobs(2, first=91000), path)
+    mount_for(daemon, *DISK.split(), "zernel", path)
+    all_whole(run_jobs(2, first=92000), path)
+    equal(said(daemon, "is another folder than before"), 2, "a line for each change")
 
 
 @test_simulated

@@ -551,6 +551,50 @@ static int climb_out(int at)
 	return made(at, "../zn_sandbox_outside", NEW);
 }
 
+static int find_folder(int at)
+{
+	return made(at, "/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int find_file(int at)
+{
+	return made(at, "/proc/self/stat", O_PATH | O_CLOEXEC);
+}
+
+static int find_file_as_folder(int at)
+{
+	return made(at, "/proc/self/stat", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int make_in_found(int at)
+{
+	return made(openat(at, "/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC), "zn_sandbox_outside", NEW);
+}
+
+static int read_folder(int at)
+{
+	return made(at, ".", O_RDONLY | O_DIRECTORY);
+}
+
+static int make_unnamed(int at)
+{
+	return made(at, ".", O_TMPFILE | O_WRONLY);
+}
+
+static int identify_folder(int at)
+{
+	struct stat st;
+
+	return syscall(SYS_fstat, at, &st) ? errno : 0;
+}
+
+static int identify_by_path(int at)
+{
+	struct stat st;
+
+	return syscall(SYS_newfstatat, at, "/proc", &st, 0) ? errno : 0;
+}
+
 static int remove_outside(int at)
 {
 	return unlinkat(at, "/tmp/zn_sandbox_victim", 0) ? errno : 0;
@@ -590,6 +634,14 @@ static const struct {
 	{"writer: a socket", connect_somewhere, EPERM, false},
 	{"writer: run a program", run_a_program, EPERM, false},
 	{"writer: change a mode", change_mode, EPERM, false},
+	{"writer: find a folder", find_folder, 0, false},
+	{"writer: find a file", find_file, EPERM, false},
+	{"writer: find a file as a folder", find_file_as_folder, ENOTDIR, false},
+	{"writer: read a folder", read_folder, EPERM, false},
+	{"writer: make a file without a name", make_unnamed, EPERM, false},
+	{"writer: which folder is open", identify_folder, 0, false},
+	{"writer: what a path leads to", identify_by_path, EPERM, false},
+	{"writer: make a file in a folder that it found", make_in_found, EACCES, true},
 	{"writer: make a file elsewhere", make_outside, EACCES, true},
 	{"writer: make a file above the folder", climb_out, EACCES, true},
 	{"writer: remove a file elsewhere", remove_outside, EACCES, true},

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/landlock.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,7 +26,7 @@
 
 #define BIG (256 << 10)
 
-static char base[] = "/tmp/zn_writer_XXXXXX", folder[96], spool[96], log_path[96];
+static char base[] = "/tmp/zn_writer_XXXXXX", folder[128], spool[96], log_path[96];
 static char text[BIG + 1];
 static struct zn_writer writer;
 static bool mounts; /* disks can be mounted */
@@ -88,7 +89,7 @@ static void empty_folder(void)
 {
 	char command[256];
 
-	snprintf(command, sizeof(command), "rm -rf %s %s", folder, spool);
+	snprintf(command, sizeof(command), "rm -rf %s* %s", folder, spool);
 	CHECK_EQ(system(command), 0);
 }
 
@@ -176,7 +177,7 @@ T(sizes)
 T(folders_are_made)
 {
 	struct stat st;
-	char deep[128], why[ZN_TEXT_MAX];
+	char deep[160], why[ZN_TEXT_MAX];
 	const char *const dir[ZN_DIRECTORY_COUNT] = {deep, NULL};
 
 	snprintf(deep, sizeof(deep), "%s/a/b", folder);
@@ -404,12 +405,170 @@ T(read_only_disk)
 	CHECK_EQ(said("Read-only file system"), 1);
 	zn_writer_close(&writer);
 	start();
-	CHECK(!writer.available[ZN_DIRECTORY_REPORTS]);
 	zn_writer_warn(&writer, (const char *[]){folder, spool});
-	CHECK_EQ(said("Read-only file system; nothing is kept there"), 1);
+	CHECK_EQ(said("Read-only file system; each file is tried"), 1);
+	CHECK(put("lost", 5) && put("lost", 6));
+	settle(2);
+	CHECK_EQ(done.failed, 2);
+	CHECK_EQ(said("cannot write"), 2);
+	CHECK_EQ(mount(NULL, folder, NULL, MS_REMOUNT, NULL), 0);
+	CHECK(put("again", 5) && put("again", 6));
+	settle(4);
+	CHECK_EQ(said("files are written to"), 1);
 	zn_writer_close(&writer);
-	CHECK(there("before", 5));
+	CHECK(there("before", 5) && there("again", 6));
 	umount2(folder, MNT_DETACH);
+}
+
+/* It works before a file was lost: the log takes back what it said at the start. */
+T(read_only_at_the_start_alone)
+{
+	CHECK(mount_disk("size=256k,mode=750,ro"));
+	start();
+	CHECK(writer.available[ZN_DIRECTORY_REPORTS]);
+	CHECK_EQ(mount(NULL, folder, NULL, MS_REMOUNT, NULL), 0);
+	CHECK(put("a", 5) && put("b", 5));
+	settle(2);
+	CHECK_EQ(done.written, 2);
+	CHECK_EQ(said("files are written to"), 1);
+	zn_writer_close(&writer);
+	umount2(folder, MNT_DETACH);
+}
+
+/* ---- other folders under the same path ---- */
+
+/* Below the folder of the records Landlock lets the writer go wherever the path leads. */
+static void start_nested(void)
+{
+	empty_folder();
+	snprintf(folder, sizeof(folder), "%s/reports", spool);
+	start();
+	CHECK(put("first", 5));
+	settle(1);
+}
+
+static void end_nested(void)
+{
+	zn_writer_close(&writer);
+	snprintf(folder, sizeof(folder), "%s/reports", base);
+}
+
+static void move_folder(const char *from, const char *to)
+{
+	char old[256], new[256];
+
+	snprintf(old, sizeof(old), "%s%s", folder, from);
+	snprintf(new, sizeof(new), "%s%s", folder, to);
+	CHECK_EQ(rename(old, new), 0);
+}
+
+static void replace_folder(const char *former)
+{
+	move_folder("", former);
+	CHECK_EQ(mkdir(folder, 0750), 0);
+}
+
+T(folder_made_anew)
+{
+	start_nested();
+	move_folder("", ".old");
+	CHECK(put("homeless", 5)); /* there is no other one yet */
+	settle(2);
+	CHECK_EQ(said("another folder"), 0);
+	CHECK_EQ(mkdir(folder, 0757), 0);
+	CHECK_EQ(chmod(folder, 0757), 0);
+	CHECK(put("second", 5) && put("third", 5));
+	settle(4);
+	CHECK_EQ(done.written, 4);
+	CHECK(there("second", 5) && there("third", 5));
+	CHECK_EQ(files(folder), 2);
+	CHECK_EQ(said("another folder than before, mounted over or replaced; files go there"), 1);
+	CHECK_EQ(said("can be written to by others"), 1);
+	end_nested();
+}
+
+T(folder_removed_and_made_anew)
+{
+	char path[256];
+
+	start_nested();
+	path_of(path, "first");
+	CHECK(!unlink(path) && !rmdir(folder));
+	CHECK(put("lost", 5));
+	settle(2);
+	CHECK_EQ(done.failed, 1);
+	CHECK_EQ(mkdir(folder, 0750), 0);
+	CHECK(put("second", 5));
+	settle(3);
+	CHECK(there("second", 5));
+	CHECK_EQ(said("another folder than before"), 1);
+	CHECK_EQ(said("files are written to"), 0); /* the line before says it */
+	end_nested();
+}
+
+T(disk_mounted_over)
+{
+	start_nested();
+	CHECK_EQ(mount("tmpfs", folder, "tmpfs", 0, "size=256k,mode=750"), 0);
+	CHECK(put("on-disk", 5));
+	settle(2);
+	CHECK(there("on-disk", 5));
+	CHECK_EQ(umount2(folder, MNT_DETACH), 0);
+	CHECK(put("below", 5));
+	settle(3);
+	CHECK(there("first", 5) && there("below", 5));
+	CHECK_EQ(said("another folder than before"), 2);
+	end_nested();
+}
+
+/* It is tried again with each file, as the reason may pass. */
+T(disk_mounted_over_read_only)
+{
+	start_nested();
+	CHECK_EQ(mount("tmpfs", folder, "tmpfs", 0, "size=256k,mode=750,ro"), 0);
+	CHECK(put("a", 5) && put("b", 5));
+	settle(3);
+	CHECK_EQ(done.written, 3);
+	CHECK_EQ(said("cannot be written to: Read-only file system"), 1);
+	CHECK_EQ(mount(NULL, folder, NULL, MS_REMOUNT, NULL), 0);
+	CHECK(put("c", 5));
+	settle(4);
+	CHECK(there("c", 5));
+	CHECK_EQ(umount2(folder, MNT_DETACH), 0);
+	CHECK(there("a", 5) && there("b", 5));
+	end_nested();
+}
+
+static void put_refused(const char *name, int warnings)
+{
+	settle(done.written);
+	CHECK(put(name, 5));
+	settle(done.written + 1);
+	CHECK_EQ(said("cannot be written to: Permission denied"), warnings);
+}
+
+/* Landlock's rule is of the folder of the start: files go on to where that is now, and each change is one line. */
+T(folder_out_of_bounds)
+{
+	start_fresh();
+	done.written = 0;
+	put_refused("a", 0);
+	replace_folder(".old");
+	put_refused("b", 1);
+	put_refused("c", 1);
+	replace_folder(".second");
+	put_refused("d", 2);
+	CHECK_EQ(files(folder), 0);
+	move_folder("", ".third");
+	move_folder(".old", "");
+	put_refused("e", 2);
+	CHECK(there("b", 5) && there("c", 5) && there("d", 5) && there("e", 5));
+	move_folder("", ".old");
+	move_folder(".third", "");
+	put_refused("f", 3);
+	CHECK_EQ(done.failed, 0);
+	zn_writer_close(&writer);
+	CHECK_EQ(files(folder), 0);
 }
 
 T(folder_removed)
@@ -652,11 +811,22 @@ static void on_disks(void)
 	if (mounts) {
 		RUN(full_disk);
 		RUN(read_only_disk);
+		RUN(read_only_at_the_start_alone);
+		RUN(disk_mounted_over);
+		RUN(disk_mounted_over_read_only);
 		return;
 	}
-	printf("absent: 2 tests of a full and of a read-only disk need root\n");
+	printf("absent: 5 tests of disks need root\n");
 	t_begin("disks in CI");
 	CHECK(!getenv("CI"));
+}
+
+static void in_bounds(void)
+{
+	if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0)
+		RUN(folder_out_of_bounds);
+	else
+		printf("absent: a test needs a kernel with Landlock\n");
 }
 
 static void show_log(int to)
@@ -694,6 +864,9 @@ int main(void)
 	RUN(burst_without_privileges);
 	on_disks();
 	RUN(folder_removed);
+	RUN(folder_made_anew);
+	RUN(folder_removed_and_made_anew);
+	in_bounds();
 	RUN(writer_killed);
 	RUN(daemon_killed);
 	RUN(signals_do_not_end_it);

@@ -3312,8 +3312,12 @@ void zn_option_range(const struct zn_option *opt, char *to, size_t cap);
  * sets zn_log_level from ZERNEL_LOG. With --help or --version on the command line nothing else is read. -EINVAL with
  * a line in why, in printable ASCII, that names the bad option or value, where it stands, and what it may be. */
 int zn_options_read(struct zn_options *o, const char *file, int argc, char **argv, char why[ZN_TEXT_MAX]);
-/* Where a client finds the control socket, empty: nowhere. By the file and the environment alone; what is wrong with
- * them is the daemon's business, and not told. */
+/* Control, listen, metrics_port and token_file as a client of this node's daemon finds them: by the file and, but for
+ * the token file, the environment; the command line of the daemon is not known. 0, or with a line in why: -EACCES for
+ * a file that this user may not read; -EINVAL for a bad one, which counts as empty, or a bad variable, which is left
+ * out. */
+int zn_options_client(struct zn_options *o, char why[ZN_TEXT_MAX]);
+/* Where a client finds the control socket by them, empty: nowhere. What is wrong with them is not told. */
 void zn_options_control(char to[ZN_TEXT_MAX]);
 
 /* ---- base/text.c (zn_out_ zn_text_ zn_utf8_ zn_str_): bounded output, UTF-8, slices of text. ---- */
@@ -9969,14 +9973,15 @@ struct zn_client_args {
 	const char *verb, *usage;
 	bool of_job;
 	const char *wanted;     /* a job or a process; NULL: all */
-	const char *url;        /* NULL: this node */
-	const char *token_file; /* NULL: that of ZERNEL_TOKEN_FILE, if it is set */
+	const char *url;        /* NULL: this node's daemon, as /etc/zernel.conf and the environment have it */
+	const char *token_file; /* NULL: that of ZERNEL_TOKEN_FILE; without a URL, also that of /etc/zernel.conf */
 };
 /* Takes argv[at], and the next one if that is its value: how many that were, or -1 after a line on stderr. */
 int zn_client_argument(struct zn_client_args *a, char **argv, int at);
 /* Says on stderr, in one line, what is wrong with the arguments; returns the exit status, 2. */
 int zn_client_misused(const struct zn_client_args *a, const char *what, const char *argument);
-/* Initializes a client by its arguments: 0, or the exit status, 2, after a line on stderr. */
+/* Initializes a client by its arguments: 0, or the exit status, 2, after a line on stderr. What is wrong with the
+ * options of the node is one line of warning, and no failure. */
 int zn_client_open(struct zn_client *c, const struct zn_client_args *a, const char *path, char *buffer);
 /* These return 1 with a new answer, 0 while it is under way, -1 with c->why after a failure. Start it when it is not
  * busy; call step after each poll(), ready: poll() had something for zn_client_poll(). */

@@ -115,7 +115,7 @@ def test_refusals():
         return answer(b"no\n", "HTTP/1.1 %d No\r\nContent-Length: %%d\r\n\r\n" % status)
     with token_file(TOKEN) as f:
         for status, args, why in ((401, [], "it asks for a token: --token-file FILE"),
-                                  (401, ["--token-file", f.name], "it does not accept the token of --token-file"),
+                                  (401, ["--token-file", f.name], "it does not accept the token that was sent: --token-file FILE"),
                                   (421, [], "it does not know itself by this name"), (503, [], "it is too busy")):
             with raw(refusal(status)) as s:
                 code, out, err = run("127.0.0.1:%d" % s.port, "--once", *args)

@@ -422,19 +422,52 @@ int zn_options_read(struct zn_options *o, const char *file, int argc, char **arg
 	return check_ports(o, why);
 }
 
+/* Of the environment a client needs these alone; what is wrong with the rest is the daemon's business. */
+static int read_client_variables(struct zn_options *o, char *why)
+{
+	static const struct {
+		const char *variable, *name;
+	} wanted[] = {
+		{ZN_OPTION_PREFIX "CONTROL", "control"},
+		{ZN_OPTION_PREFIX "LISTEN", "listen"},
+		{ZN_OPTION_PREFIX "METRICS_PORT", "metrics-port"},
+	};
+	int result = 0;
+
+	for (size_t i = 0; i < ZN_LEN(wanted); i++) {
+		struct reader r = {.o = o, .given = zn_str_of(wanted[i].variable), .why = why};
+		const struct zn_option *opt = find_option(zn_str_of(wanted[i].name), ZN_OPTION_ENVIRONMENT);
+		const char *value = getenv(wanted[i].variable);
+
+		if (value && !is_service_link(opt, value) && take_value(&r, opt, value))
+			result = -EINVAL;
+	}
+	return result;
+}
+
+int zn_options_client(struct zn_options *o, char why[ZN_TEXT_MAX])
+{
+	const char *variable = getenv(ZN_OPTION_PREFIX "CONFIG"), *file = variable ? variable : ZN_OPTION_DEFAULT_FILE;
+	int err, later;
+
+	*o = (struct zn_options){0};
+	why[0] = '\0';
+	read_defaults(o, why);
+	err = read_file(o, variable, why);
+	if (err) {
+		*o = (struct zn_options){0};
+		read_defaults(o, why);
+		err = access(file, R_OK) && errno == EACCES ? -EACCES : err;
+	}
+	later = read_client_variables(o, why);
+	return later ? later : err;
+}
+
 void zn_options_control(char to[ZN_TEXT_MAX])
 {
 	static struct zn_options o;
-	const char *variable = getenv(ZN_OPTION_PREFIX "CONTROL"), *file = getenv(ZN_OPTION_PREFIX "CONFIG");
 	char why[ZN_TEXT_MAX];
 
-	read_defaults(&o, why);
-	if (read_file(&o, file, why))
-		read_defaults(&o, why);
-	if (variable) {
-		const struct zn_option *opt = find_option(zn_str_of("control"), ZN_OPTION_ANYWHERE);
-
-		opt->set(opt, o.control, variable);
-	}
+	zn_options_client(&o, why);
 	memcpy(to, o.control, ZN_TEXT_MAX);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * client.c: what the client verbs share: the address of a daemon, a small HTTP/1.1 client that fetches JSON objects
- * or text over one connection that is kept, and the look into an answer.
+ * client.c: what the client verbs share: the address of a daemon, given or by the options of this node, a small
+ * HTTP/1.1 client that fetches JSON objects or text over one connection that is kept, and the look into an answer.
  *
  * Limits: numeric addresses, "localhost" and Unix sockets only; an answer has a Content-Length of at most 16 MiB, a
  * head of at most 8 KiB, and takes at most 5 s.
@@ -21,6 +21,10 @@
 #define TOKEN_FILE   "--token-file"
 #define FETCH_NS     (5 * ZN_NS_PER_S)
 #define DIGITS       "0123456789"
+#define LOOPBACK     "127.0.0.1"
+
+/* What the options of this node have that this user may not read; told where there is no answer. */
+static char unreadable[ZN_TEXT_MAX];
 
 static bool parse_port(const char *text, in_port_t *port)
 {
@@ -84,15 +88,13 @@ static bool set_unix(struct zn_client *c, const char *path)
 		sizeof(c->address.local.sun_path);
 }
 
-/* url: [http://]ADDRESS[:PORT][/] or unix:PATH, NULL for this node. False if it is none; nothing is looked up. */
-static bool init_client(struct zn_client *c, const char *url, const char *path, char *buffer)
+/* url: [http://]ADDRESS[:PORT][/] or unix:PATH. False if it is none; nothing is looked up. */
+static bool set_url(struct zn_client *c, const char *url)
 {
 	char text[INET6_ADDRSTRLEN + 16], *host, *port_text;
 	in_port_t port = htons(METRICS_PORT);
 	int len;
 
-	*c = (struct zn_client){.path = path, .fd = -1, .buffer = buffer};
-	url = url ? url : "127.0.0.1";
 	if (!strncmp(url, UNIX, strlen(UNIX)))
 		return set_unix(c, url + strlen(UNIX));
 	url += strncasecmp(url, "http://", 7) ? 0 : 7;
@@ -103,7 +105,64 @@ static bool init_client(struct zn_client *c, const char *url, const char *path, 
 		text[len - 1] = '\0';
 	if (!split_host(text, &host, &port_text) || (port_text && !parse_port(port_text, &port)))
 		return false;
-	return set_address(c, strcasecmp(host, "localhost") ? host : "127.0.0.1", port);
+	return set_address(c, strcasecmp(host, "localhost") ? host : LOOPBACK, port);
+}
+
+/* One address of --listen. False: it cannot be asked, as its port is any, or this user may not open its socket. */
+static bool set_listen(struct zn_client *c, const char *item, uint64_t port)
+{
+	in_port_t at = htons((uint16_t)port);
+
+	memset(&c->address, 0, sizeof(c->address));
+	if (!strncmp(item, UNIX, strlen(UNIX)))
+		return set_unix(c, item + strlen(UNIX)) && !access(item + strlen(UNIX), W_OK);
+	if (!port || !set_address(c, strcmp(item, "*") ? item : LOOPBACK, at))
+		return false;
+	if (c->address.any.sa_family == AF_INET)
+		return c->address.v4.sin_addr.s_addr != INADDR_ANY || set_address(c, LOOPBACK, at);
+	return !IN6_IS_ADDR_UNSPECIFIED(&c->address.v6.sin6_addr) || set_address(c, "::1", at);
+}
+
+/* The first address that can be asked. If there is none, the last socket is named in what is said then. */
+static void set_node(struct zn_client *c, const struct zn_options *o)
+{
+	struct zn_str list = zn_str_of(o->listen), item;
+	char text[ZN_TEXT_MAX];
+
+	while (zn_str_split(&list, ",", &item)) {
+		snprintf(text, sizeof(text), "%.*s", (int)item.len, item.at);
+		if (set_listen(c, text, o->metrics_port))
+			return;
+	}
+	if (c->address.any.sa_family != AF_UNIX)
+		set_address(c, LOOPBACK, htons(METRICS_PORT));
+}
+
+/* One line for all clients of a verb. */
+static void warn_of_options(const struct zn_client *c, const char *verb, const char *why)
+{
+	static bool warned;
+
+	if (!warned)
+		fprintf(stderr, "zernel: %s: warning: %s; %s is asked\n", verb, why, c->name);
+	warned = true;
+}
+
+/* Asks the daemon of this node, with its token if this user may read that. No token is asked for on a Unix socket. */
+static void open_node(struct zn_client *c, const struct zn_client_args *a, struct zn_tokens *tokens, bool with_token)
+{
+	static struct zn_options o;
+	char why[ZN_TEXT_MAX];
+	int err = zn_options_client(&o, why);
+
+	set_node(c, &o);
+	if (err == -EACCES)
+		snprintf(unreadable, sizeof(unreadable), "%s", why);
+	else if (err)
+		warn_of_options(c, a->verb, why);
+	if (with_token && o.token_file[0] && c->address.any.sa_family != AF_UNIX &&
+		zn_token_read(tokens, o.token_file, why))
+		snprintf(unreadable, sizeof(unreadable), "%s", why);
 }
 
 int zn_client_misused(const struct zn_client_args *a, const char *what, const char *argument)
@@ -151,15 +210,18 @@ int zn_client_open(struct zn_client *c, const struct zn_client_args *a, const ch
 	struct zn_tokens tokens = {0};
 	char why[ZN_TEXT_MAX];
 
-	if (!init_client(c, a->url, path, buffer))
+	*c = (struct zn_client){.path = path, .fd = -1, .buffer = buffer};
+	unreadable[0] = '\0';
+	if (!a->url)
+		open_node(c, a, &tokens, !file);
+	else if (!set_url(c, a->url))
 		return zn_client_misused(a, "no address (names other than localhost are not looked up):", a->url);
-	if (!file || !*file)
-		return 0;
-	if (zn_token_read(&tokens, file, why)) {
+	if (file && *file && zn_token_read(&tokens, file, why)) {
 		fprintf(stderr, "zernel: %s: %s\n", a->verb, why);
 		return 2;
 	}
-	memcpy(c->token, tokens.token[0], ZN_TOKEN_MAX); /* the last byte of c->token stays NUL */
+	if (tokens.count)
+		memcpy(c->token, tokens.token[0], ZN_TOKEN_MAX); /* the last byte of c->token stays NUL */
 	return 0;
 }
 
@@ -222,7 +284,8 @@ static int fail_status(struct zn_client *c)
 		int status;
 		const char *means, *with_token; /* NULL: the same */
 	} known[] = {
-		{401, "it asks for a token: " TOKEN_FILE " FILE", "it does not accept the token of " TOKEN_FILE},
+		{401, "it asks for a token: " TOKEN_FILE " FILE",
+			"it does not accept the token that was sent: " TOKEN_FILE " FILE"},
 		{421, "it does not know itself by this name: ask for its address, or see --host-names of zerneld",
 			NULL},
 		{503, "status 503: it is too busy to answer", NULL},
@@ -360,9 +423,10 @@ int zn_client_complain(const struct zn_client *c, const char *verb)
 	if (c->unreachable)
 		fprintf(stderr,
 			"zernel: %s: no daemon at %s: %s; start it with 'zerneld' or give its address: "
-			"zernel %s http://ADDRESS:9091\n",
+			"zernel %s http://ADDRESS:9091",
 			verb, c->name, c->why, verb);
 	else
-		fprintf(stderr, "zernel: %s: %s%s: %s\n", verb, c->name, c->refused ? "" : " is no zerneld", c->why);
+		fprintf(stderr, "zernel: %s: %s%s: %s", verb, c->name, c->refused ? "" : " is no zerneld", c->why);
+	fprintf(stderr, *unreadable ? " (%s)\n" : "\n", unreadable);
 	return 1;
 }

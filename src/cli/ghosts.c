@@ -8,7 +8,7 @@
 
 #define USAGE                                                                                                               \
 	"usage: zernel ghosts [http://ADDRESS:PORT | unix:PATH] [--older SECONDS] [--quiet] [--json] [--token-file FILE]\n" \
-	"  exit status: 0 none, 1 there are some, 2 the daemon does not answer"
+	"  exit status: 0 none, 1 there are some, 2 not known: no daemon answers, or it asks for a token"
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 16];
 static struct zn_client client;

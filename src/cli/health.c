@@ -10,7 +10,7 @@
 
 #define USAGE                                                                                                          \
 	"usage: zernel health [--nhc] [http://ADDRESS:PORT | unix:PATH] [--token-file FILE]\n"                         \
-	"  exit status: 0 well, 1 a fault of the node, 2 the daemon does not answer, or has just started"
+	"  exit status: 0 well, 1 a fault of the node, 2 not known: no daemon answers, it asks for a token, or has just started"
 #define LINE_BYTES 480
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 12];
@@ -83,6 +83,16 @@ static int get_path(const struct zn_client_args *args, const char *path)
 	return 2;
 }
 
+/* A daemon that says no is not one that is away: its own words. */
+static int print_unanswered(void)
+{
+	char text[LINE_BYTES] = "the daemon does not answer";
+
+	if (client.refused)
+		snprintf(text, sizeof(text), "%s: %s", client.name, client.why);
+	return print_result("ERROR", text, 2);
+}
+
 static bool is_loading(struct zn_str health)
 {
 	char status[48];
@@ -103,13 +113,13 @@ int zn_health_main(int argc, char **argv)
 			return 2;
 	}
 	if (get_path(&args, "/health"))
-		return print_result("ERROR", "the daemon does not answer", 2);
+		return print_unanswered();
 	if (is_loading(client.answer)) /* for seconds, and that is no fault of the node */
 		return print_result("ERROR", "the daemon has just started", 2);
 	if (client.status != 200)
 		return print_result("ERROR", "the daemon is not well, see zernel status", 1);
 	if (get_path(&args, "/alerts"))
-		return print_result("ERROR", "the daemon does not answer", 2);
+		return print_unanswered();
 	if (find_alerts(client.answer, is_of_node, &o)) {
 		text[o.len] = 0;
 		return print_result("ERROR", text, 1);

@@ -31,7 +31,9 @@ static int print_usage(FILE *to)
 	fprintf(to, "usage: zernel VERB\n");
 	for (size_t i = 0; i < ZN_LEN(verbs); i++)
 		fprintf(to, "  %-8s %s\n", verbs[i].name, verbs[i].help);
-	fprintf(to, "The daemon is zerneld; see zerneld --help.\n");
+	fprintf(to,
+		"Without a URL it is this node's daemon, as /etc/zernel.conf or ZERNEL_... have it.\n"
+		"The daemon is zerneld; see zerneld --help.\n");
 	return to == stdout ? EXIT_SUCCESS : EXIT_USAGE;
 }
 

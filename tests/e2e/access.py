@@ -233,7 +233,7 @@ def clients_say_what_is_asked_for():
     url = f"http://127.0.0.1:{daemon.port}"
     for verb, more in (("watch", ["--once"]), ("status", [])):
         for args, why in (([], "it asks for a token: --token-file FILE"),
-                          (["--token-file", wrong], "it does not accept the token of --token-file")):
+                          (["--token-file", wrong], "it does not accept the token that was sent: --token-file FILE")):
             got = run([ZERNEL, verb, url, *more, *args])
             equal((got.returncode, got.stdout), (1, ""), verb)
             equal(got.stderr, f"zernel: {verb}: 127.0.0.1:{daemon.port}: {why}\n", verb)
@@ -241,6 +241,58 @@ def clients_say_what_is_asked_for():
         check(got.returncode == 0 and "simulated" in got.stdout.lower(), f"{verb}: {got}")
     got = run([ZERNEL, "watch", url, "--once", "--json"], env={**os.environ, "ZERNEL_TOKEN_FILE": tokens})
     equal(parse_json(got.stdout)["source"], "simulated", "token file of the environment")
+
+
+VERBS = [["watch", "--once"], ["top", "--once"], ["status"], ["why"], ["flame", "--folded"], ["health"], ["ghosts"]]
+
+
+def verbs(conf, argv=(), env=None):
+    """{verb: how it ended} of each verb that asks the daemon, without a URL, where conf is /etc/zernel.conf."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ZERNEL_")}
+    return {verb[0]: run([*argv, copy_of(ZERNEL, "zernel"), *verb], env={**clean, "ZERNEL_CONFIG": conf, **(env or {})})
+            for verb in VERBS}
+
+
+def all_answered(done, said=""):
+    for verb, got in done.items():
+        check(got.returncode == 0 and got.stderr == said.format(verb=verb), f"{verb}: {got}")
+
+
+@test_simulated
+def clients_ask_this_node_as_its_options_say():
+    path, tokens = os.path.join(folder(), "own.sock"), write("tokens", OLD)
+    daemon = Daemon("--simulate", "--simulate-scenario", "healthy", "--token-file", tokens,
+                    "--listen", f"127.0.0.3,unix:{path}")
+    address = f"127.0.0.3:{daemon.port}"
+    here = f"listen = 127.0.0.3\nmetrics-port = {daemon.port}\n"
+    all_answered(verbs(write("conf", f"listen = unix:{path}\n")))
+    all_answered(verbs(write("conf", f"{here}token-file = {tokens}\n")))
+    all_answered(verbs(write("conf", here), env={"ZERNEL_TOKEN_FILE": tokens}))
+    all_answered(verbs(write("conf", "listen = nowhere\n"), env={"ZERNEL_LISTEN": f"unix:{path}"}),
+                 f"zernel: {{verb}}: warning: {folder()}/conf:1: listen: 'nowhere' is not up to 8 of *, IPv4 and IPv6 "
+                 "addresses, unix:/PATH, with commas between them; * stands for all addresses; "
+                 f"unix:{path} is asked\n")
+    status = run([ZERNEL, "status", f"http://{address}"],
+                 env={**os.environ, "ZERNEL_CONFIG": write("conf", f"{here}token-file = {tokens}\n")})
+    check(status.returncode == 1 and "it asks for a token" in status.stderr, f"the token goes to no URL: {status}")
+    os.chmod(folder(), 0o711)
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    why = f"{address}: it asks for a token: --token-file FILE"
+    for verb, got in verbs(write("conf", f"{here}token-file = {tokens}\n", 0o644), user).items():
+        equal(got.returncode, 2 if verb in ("health", "ghosts") else 1, verb)
+        equal(got.stderr, f"zernel: {verb}: {why} (token file {tokens}: cannot read it: Permission denied)\n", verb)
+        equal(got.stdout, f"ERROR: zernel: {why}\n" if verb == "health" else "", verb)
+
+
+@test_simulated
+def a_user_may_ask_where_no_token_is_wanted():
+    """Neither a file of options nor a file of tokens that is root's alone is in his way, nor makes it noise."""
+    daemon = Daemon("--simulate", "--simulate-scenario", "healthy")
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    os.chmod(folder(), 0o711)
+    port = {"ZERNEL_METRICS_PORT": str(daemon.port)}
+    all_answered(verbs(write("conf", f"token-file = {write('tokens', OLD)}\n", 0o644), user, port))
+    all_answered(verbs(write("conf", "metrics-port = 1\n"), user, port))
 
 
 if __name__ == "__main__":

@@ -120,14 +120,15 @@ def ghosts_of_a_job():
 
 
 def drains(url):
-    """What the health check of docs/OPERATIONS.md has Slurm do: its text, with a zernel that asks this daemon and a
-    scontrol that writes down what it is told."""
+    """What the health check of docs/OPERATIONS.md tells Slurm or the log: its text, with a zernel that asks this daemon
+    and a scontrol and a logger that write down what they are told."""
     with open(os.path.join(ROOT, "docs/OPERATIONS.md")) as f:
         recipe = re.search(r"`HealthCheckProgram`:\n\n```\n(.*?)```", f.read(), re.S)[1]
     commands, told = os.path.join(folder(), "bin"), os.path.join(folder(), "told")
     os.makedirs(commands, exist_ok=True)
     for name, text in (("check", recipe), ("zernel", f'#!/bin/sh\nexec {ZERNEL} "$@" {url}\n'),
-                       ("scontrol", f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{told}\n")):
+                       ("scontrol", f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{told}\n"),
+                       ("logger", f"#!/bin/sh\nprintf '%s\\n' logger \"$@\" >{told}\n")):
         with open(os.path.join(commands, name), "w") as f:
             f.write(text)
         os.chmod(f.name, 0o755)
@@ -167,7 +168,19 @@ def health_of_a_node():
             wait_until(lambda: health().stdout.startswith(
                 "OK: zernel: no fault of the node; cuda_context_lost: "), "what a program says", seen=health)
     equal(run([ZERNEL, "health", "http://127.0.0.1:1"]).returncode, 2, "no daemon")
-    equal(drains("http://127.0.0.1:1"), None, "what Slurm is told where no daemon answers")
+    equal(drains("http://127.0.0.1:1"), ["logger", "-t", "zernel", "ERROR: zernel: the daemon does not answer"],
+          "where no daemon answers, the log is told and not Slurm")
+
+
+@test_simulated  # what is not known of a node drains it neither, and is said
+def health_where_a_token_is_wanted():
+    with open(os.path.join(folder(), "tokens"), "w") as f:
+        f.write("a-token-0123456789")
+    os.chmod(f.name, 0o600)
+    daemon = Daemon("--simulate", "--token-file", f.name)
+    equal(drains(f"http://127.0.0.1:{daemon.port}"),
+          ["logger", "-t", "zernel", f"ERROR: zernel: 127.0.0.1:{daemon.port}: it asks for a token: --token-file FILE"],
+          "the log")
 
 
 if __name__ == "__main__":

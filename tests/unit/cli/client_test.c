@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* client_test.c: the arguments and addresses that client verbs take. */
+/* client_test.c: the arguments and addresses that client verbs take, and where this node's own daemon is. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "zernel.h"
+#include "folder.h"
 #include "t.h"
 
 static char buffer[ZN_CLIENT_BUFFER];
@@ -130,12 +131,94 @@ T(arguments_of_verbs_about_a_job)
 	CHECK_EQ(READ(true, "-1"), -1);
 }
 
+#define TOKEN "0123456789abcdef"
+
+/* %s: the folder of the test, which has a socket that may be opened, "sock", and a file of a token, "token". */
+static const struct {
+	const char *file, *port; /* /etc/zernel.conf, and ZERNEL_METRICS_PORT */
+	const char *name, *token;
+} nodes[] = {
+	{"", NULL, "127.0.0.1:9091", ""},
+	{"metrics-port 9100", NULL, "127.0.0.1:9100", ""},
+	{"metrics-port 9100", "9101", "127.0.0.1:9101", ""},
+	{"metrics-port 9100", "tcp://10.0.0.7:9091", "127.0.0.1:9100", ""},
+	{"metrics-port 9100", "x", "127.0.0.1:9100", ""},
+	{"metrics-port 0", NULL, "127.0.0.1:9091", ""},
+	{"listen *", NULL, "127.0.0.1:9091", ""},
+	{"listen 0.0.0.0,10.0.0.7", NULL, "127.0.0.1:9091", ""},
+	{"listen ::", NULL, "[::1]:9091", ""},
+	{"listen 0::0", NULL, "[::1]:9091", ""},
+	{"listen 10.0.0.7,127.0.0.1", NULL, "10.0.0.7:9091", ""},
+	{"listen fd00::7", "80", "[fd00::7]:80", ""},
+	{"listen unix:%s/sock,10.0.0.7", NULL, "unix:%s/sock", ""},
+	{"listen unix:%s/none,10.0.0.7", NULL, "10.0.0.7:9091", ""},
+	{"listen unix:%s/none", NULL, "unix:%s/none", ""},
+	{"listen 10.0.0.7,unix:%s/sock\nmetrics-port 0", NULL, "unix:%s/sock", ""},
+	{"token-file %s/token", NULL, "127.0.0.1:9091", TOKEN},
+	{"token-file %s/none", NULL, "127.0.0.1:9091", ""},
+	{"token-file %s/token\nlisten unix:%s/sock", NULL, "unix:%s/sock", ""},
+	{"token-file %s/token\nlisten 10.0.0.7\nmetrics-prt 1", "9101", "127.0.0.1:9101", ""},
+};
+
+static void open_by(const char *file, const char *port, const char *url, const char *token_file)
+{
+	struct zn_client_args a = {.verb = "test", .usage = "usage", .url = url};
+	char text[512], path[64];
+
+	snprintf(text, sizeof(text), file, root, root);
+	put("conf", text);
+	snprintf(path, sizeof(path), "%s/conf", root);
+	setenv("ZERNEL_CONFIG", path, 1);
+	unsetenv("ZERNEL_METRICS_PORT");
+	if (port)
+		setenv("ZERNEL_METRICS_PORT", port, 1);
+	unsetenv("ZERNEL_TOKEN_FILE");
+	if (token_file)
+		setenv("ZERNEL_TOKEN_FILE", token_file, 1);
+	hush(true);
+	CHECK_EQ(zn_client_open(&client, &a, "/json", buffer), 0);
+	hush(false);
+}
+
+T(this_node)
+{
+	char name[256];
+
+	for (size_t i = 0; i < ZN_LEN(nodes); i++) {
+		open_by(nodes[i].file, nodes[i].port, NULL, NULL);
+		snprintf(name, sizeof(name), nodes[i].name, root);
+		CHECK_STR(client.name, name);
+		CHECK_STR(client.token, nodes[i].token);
+	}
+}
+
+T(the_token_of_this_node_stays_here)
+{
+	static const char file[] = "token-file %s/token";
+
+	open_by(file, NULL, "127.0.0.1:9091", NULL);
+	CHECK_STR(client.token, "");
+	open_by(file, NULL, "http://10.0.0.7:9091", NULL);
+	CHECK_STR(client.token, "");
+	open_by(file, NULL, NULL, ""); /* no token is wanted */
+	CHECK_STR(client.token, "");
+}
+
 int main(void)
 {
 	unsetenv("ZERNEL_TOKEN_FILE");
+	unsetenv("ZERNEL_LISTEN");
+	unsetenv("ZERNEL_METRICS_PORT");
+	setenv("ZERNEL_CONFIG", "/dev/null", 1);
+	open_folder();
+	put("token", TOKEN "\n");
+	put("sock", "");
 	RUN(addresses);
 	RUN(addresses_that_are_too_long);
 	RUN(arguments);
 	RUN(arguments_of_verbs_about_a_job);
+	RUN(this_node);
+	RUN(the_token_of_this_node_stays_here);
+	close_folder();
 	return t_end();
 }

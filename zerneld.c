@@ -643,7 +643,8 @@ static int daemon_main(int argc, char **argv)
 	struct zn_daemon *d = &daemon_;
 	char why[ZN_TEXT_MAX];
 
-	zn_pages_small(); /* before anything is written to a table */
+	zn_file_standard(); /* before anything is opened */
+	zn_pages_small();   /* before anything is written to a table */
 	if (argc == 2 && strcmp(argv[1], "--docs") == 0) {
 		zn_metrics_docs(stdout);
 		return EXIT_SUCCESS;
@@ -670,6 +671,5 @@ int main(int argc, char **argv)
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "zerneld";
 
-	zn_file_standard(); /* before anything is opened */
 	return strcmp(name, "zernel") == 0 ? zn_verbs_run(argc, argv) : daemon_main(argc, argv);
 }

@@ -178,13 +178,13 @@ int zn_file_listen(const char *path, int backlog)
 	return err ? err : bind_for_all(&at, backlog);
 }
 
+/* They stay open in programs that are started, as standard descriptors do. */
 void zn_file_standard(void)
 {
 	int fd;
 
 	do
-		fd = open(
-			"/dev/null", O_RDWR); /* it stays open in programs that are started, as the standard ones do */
+		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);

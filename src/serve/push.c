@@ -11,15 +11,15 @@
 
 #include "zernel.h"
 
-#define PUSH_MESSAGE_MAX 65536
-#define PUSH_PACE_MS     50         /* how often those with an interval of their own are looked at */
-#define PUSH_SILENCE_S   60         /* closed */
-#define UNSENT_BYTES     (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
-#define SUBPROTOCOL      "zernel.v1"
-#define GOING_AWAY       1001
-#define NOT_ALLOWED      1008
-#define TRY_LATER        1013
-#define NO_CODE          1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
+#define PUSH_MESSAGE_MAX  65536
+#define PUSH_PACE_MS      50         /* how often those with an interval of their own are looked at */
+#define PUSH_SILENCE_S    60         /* closed */
+#define PUSH_UNSENT_BYTES (16 << 10) /* that the kernel may hold for a client: old snapshots must not queue there */
+#define SUBPROTOCOL       "zernel.v1"
+#define GOING_AWAY        1001
+#define NOT_ALLOWED       1008
+#define TRY_LATER         1013
+#define NO_CODE           1005 /* RFC 6455, section 7.4.1: stands for a Close without a code */
 
 static bool protocol_offered(const struct zn_http_req *req)
 {
@@ -128,7 +128,7 @@ static bool first_snapshot(struct zn_conn *c, uint64_t now_ns)
 
 static void begin_push(struct zn_conn *c, uint32_t interval_ms)
 {
-	setsockopt(c->io.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){UNSENT_BYTES}, sizeof(int));
+	setsockopt(c->io.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){PUSH_UNSENT_BYTES}, sizeof(int));
 	zn_ws_init(&c->ws, PUSH_MESSAGE_MAX);
 	c->state = ZN_CONN_PUSH;
 	c->last = false;

@@ -114,21 +114,27 @@ static void write_line(enum zn_level level, const char *text)
 		lose_line();
 }
 
+static void offer_line(enum zn_level level, const char *text)
+{
+	if (is_room())
+		write_line(level, text);
+	else
+		lose_line();
+}
+
+/* The line that says what was lost may take the last room there is. */
 static void put_line(enum zn_level level, const char *text)
 {
 	char said[SAMPLE_BYTES];
 	uint64_t before;
 
-	if (!is_room()) {
-		lose_line();
-		return;
-	}
-	before = __atomic_exchange_n(&lost_of_late, 0, __ATOMIC_RELAXED);
-	snprintf(said, sizeof(said), "log: %llu lines before this one were lost: nobody took them",
-		(unsigned long long)before);
-	if (before)
+	if (__atomic_load_n(&lost_of_late, __ATOMIC_RELAXED) && is_room()) {
+		before = __atomic_exchange_n(&lost_of_late, 0, __ATOMIC_RELAXED);
+		snprintf(said, sizeof(said), "log: lines lost before this one, which nobody took: %llu",
+			(unsigned long long)before);
 		write_line(ZN_WARN, said);
-	write_line(level, text);
+	}
+	offer_line(level, text);
 }
 
 uint64_t zn_log_lost(void)

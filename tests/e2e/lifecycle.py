@@ -438,7 +438,7 @@ def fill(path):
 def nothing_waits_for_who_takes_the_log():
     """A journal whose disk hangs, say, or a terminal that is stopped: here `cat`, through which all lines go."""
     daemon = Daemon(argv=["bash", "-c", 'exec "$@" 2> >(exec cat >&2)', "bash", ZERNELD],
-                    expect=["log: [0-9]+ lines before this one were lost: nobody took them"])
+                    expect=["log: lines lost before this one, which nobody took: [0-9]+"])
     with open(f"/proc/{daemon.pid}/task/{daemon.pid}/children") as file:
         taker, = [int(pid) for pid in file.read().split() if os.readlink(f"/proc/{pid}/exe").endswith("/cat")]
     os.kill(taker, signal.SIGSTOP)
@@ -452,8 +452,8 @@ def nothing_waits_for_who_takes_the_log():
     wait_until(lambda: FILLER in daemon.lines(), "what lay in the pipe")
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: sum("SIGHUP: no token file" in line for line in daemon.lines()) == 1, "a line")
-    equal([line for line in daemon.lines() if "lines before this one" in line],
-          ["zerneld: warning: log: 6 lines before this one were lost: nobody took them"], "what it says of them")
+    equal([line for line in daemon.lines() if "lines lost before this one" in line],
+          ["zerneld: warning: log: lines lost before this one, which nobody took: 6"], "what it says of them")
 
 
 def many_pass(daemon, processes):

@@ -69,7 +69,8 @@ def all_gone(daemon, fds):
 @test_timed
 def a_thousand_clients_of_which_fifty_never_read():
     enough_files()
-    daemon = Daemon("--simulate", "--push-interval-ms", "500", "--max-connections", "2048")
+    daemon = Daemon("--simulate", "--push-interval-ms", "500", "--max-connections", "2048",
+                    "--max-connections-per-peer", "2048")  # all of 127.0.0.0/8 is one
     daemon.get("/metrics")
     fds = daemon.fds()
     alone = Load(daemon, scrapes=200)

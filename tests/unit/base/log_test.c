@@ -227,16 +227,22 @@ T(one_write_for_a_line)
 }
 
 /* A pipe that is full, whose end to write to waits: a journal that stands still. */
+static void listen_to_nothing(void)
+{
+	listen_in();
+	memset(got, 'x', LINE_MAX_BYTES);
+	while (write(pipe_fds[1], got, LINE_MAX_BYTES) > 0)
+		;
+	fcntl(pipe_fds[1], F_SETFL, O_DIRECT);
+	alarm(60);
+}
+
 T(nobody_is_waited_for)
 {
 	uint64_t before = zn_log_lost(), lost[2];
 	char first[128];
 
-	listen_in();
-	while (write(pipe_fds[1], got, sizeof(got)) > 0)
-		;
-	fcntl(pipe_fds[1], F_SETFL, O_DIRECT);
-	alarm(60);
+	listen_to_nothing();
 	for (int i = 0; i < 1000; i++)
 		zn_log(ZN_ERROR, "%d", i);
 	lost[0] = zn_log_lost() - before;
@@ -249,9 +255,27 @@ T(nobody_is_waited_for)
 	alarm(0);
 	listen_no_more();
 	CHECK_EQ(lost[0], 1000);
-	CHECK_STR(first, "zerneld: warning: log: 1000 lines before this one were lost: nobody took them\n");
+	CHECK_STR(first, "zerneld: warning: log: lines lost before this one, which nobody took: 1000\n");
 	CHECK_STR(got, "zerneld: on\n");
 	CHECK_EQ(lost[1], 1000);
+}
+
+/* What is said of the lost lines takes it, and the line itself is lost. */
+T(room_for_one_line)
+{
+	uint64_t before = zn_log_lost();
+	char last[128] = "";
+
+	listen_to_nothing();
+	zn_log(ZN_INFO, "a");
+	next_write();
+	zn_log(ZN_INFO, "b");
+	while (*next_write())
+		snprintf(last, sizeof(last), "%.*s", (int)sizeof(last) - 1, got);
+	alarm(0);
+	listen_no_more();
+	CHECK_STR(last, "zerneld: warning: log: lines lost before this one, which nobody took: 1\n");
+	CHECK_EQ(zn_log_lost() - before, 2);
 }
 
 /* Whoever has closed it wants no lines: none is lost. */
@@ -306,6 +330,7 @@ int main(void)
 	RUN(long_lines_are_cut);
 	RUN(one_write_for_a_line);
 	RUN(nobody_is_waited_for);
+	RUN(room_for_one_line);
 	RUN(no_log_at_all);
 	RUN(errno_is_kept);
 	RUN(names_of_levels);

@@ -137,7 +137,8 @@ def ask(port, path):
         while more := s.recv(65536):
             got += more
     head, _, body = got.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 "):
+    length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+    if not length or len(body) < int(length[1]):
         raise OSError(f"cut: {got[:80]!r}")
     return body.decode()
 

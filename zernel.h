@@ -749,8 +749,8 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(ELF, "elf", "files with a library's name that are not well-formed ELF")                                      \
 	X(MAPPING, "mapping",                                                                                          \
 		"mapping events dropped, by the kernel or as one owner had too many; all of /proc is looked at then")  \
-	X(CONNECTION, "connection", "clients refused because all connections were in use")                             \
-	X(PEER, "peer", "clients refused because their address has too many connections")                              \
+	X(CONNECTION, "connection", "clients refused, or closed for others, because all connections were in use")      \
+	X(PEER, "peer", "clients refused, or closed for others, because their address has too many connections")       \
 	X(WS_FRAME, "ws_frame", "snapshots a slow WebSocket client did not get")                                       \
 	X(WS_CLIENT, "ws_client", "WebSocket clients closed because they did not read")                                \
 	X(RESPONSE, "response", "answers refused because no buffer was free, or the text did not fit")                 \
@@ -9760,6 +9760,25 @@ void zn_conn_close(struct zn_conn *c);
 void zn_conn_reuse(struct zn_serve *s); /* after a turn of the loop: the slots of those that were closed are free */
 #endif
 
+/* ---- serve/seats.c (zn_seat_): which connections there may be. ---- */
+
+struct zn_seat {
+	uint64_t peer;     /* whose it is, as listen.c names them; 0: nobody's, or not counted */
+	uint64_t since_ns; /* when it began what it is at: a pause, a request, an answer; 0: a WebSocket, or free */
+};
+
+#ifdef ZN_IN_serve
+void zn_seat_take(struct zn_conn *c, uint64_t peer);
+void zn_seat_leave(struct zn_conn *c);
+void zn_seat_since(struct zn_conn *c, uint64_t now_ns); /* it begins something else; 0: it is a WebSocket now */
+/* The limit that one more connection of this peer would pass; ZN_LOSS_COUNT: none. */
+enum zn_loss zn_seat_limit(const struct zn_serve *s, uint64_t peer);
+/* Of a peer, or of all with 0, the one that gives way; NULL: all are WebSockets. */
+struct zn_conn *zn_seat_oldest(const struct zn_serve *s, uint64_t peer);
+/* The limit that this connection would pass as a WebSocket, of which there may be 7/8 of each limit. */
+enum zn_loss zn_seat_push(const struct zn_conn *c);
+#endif
+
 /* ---- serve/listen.c (zn_listen_): where clients come from. ---- */
 
 struct zn_listener {
@@ -9857,7 +9876,7 @@ struct zn_serve {
 	uint32_t conn_high;            /* slots that were ever used */
 	uint32_t conn_limit, peer_limit;
 	uint32_t refused_count; /* clients that are being refused, in slots of their own */
-	uint64_t *peer;         /* by slot: whose it is, as listen.c names them; 0: nobody's, or not counted */
+	struct zn_seat *seat;   /* by slot */
 	struct zn_buffer body[ZN_BUFFERS_MAX];
 	struct zn_buffer page[2]; /* plain, and compressed; never given back */
 	bool page_unpacked;

@@ -46,10 +46,22 @@ static void forget_conn(struct zn_conn *c)
 	if (c->body)
 		zn_buffer_put(c->body);
 	c->body = NULL;
-	s->peer[c - s->conns] = 0;
-	(*(c->refused ? &s->refused_count : &s->stats.conn_count))--;
+	if (c->refused)
+		s->refused_count--;
+	else
+		zn_seat_leave(c);
 	c->next = s->closed;
 	s->closed = c;
+}
+
+/* For something else than before; a WebSocket has nothing to do with it. */
+static void wait_anew(struct zn_conn *c, uint64_t seconds)
+{
+	uint64_t now_ns = zn_now_ns();
+
+	c->deadline_ns = now_ns + seconds * ZN_NS_PER_S;
+	if (c->state != ZN_CONN_PUSH)
+		zn_seat_since(c, now_ns);
 }
 
 void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body)
@@ -57,7 +69,7 @@ void zn_conn_queue(struct zn_conn *c, size_t len, struct zn_buffer *body)
 	c->out_at = c->body_at = 0;
 	c->out_len = len;
 	c->body = body;
-	c->deadline_ns = after_s(PROGRESS_S);
+	wait_anew(c, PROGRESS_S);
 }
 
 static size_t smaller_of(size_t a, size_t b)
@@ -68,19 +80,18 @@ static size_t smaller_of(size_t a, size_t b)
 static void note_sent(struct zn_conn *c, size_t sent)
 {
 	size_t of_out = smaller_of(sent, c->out_len - c->out_at);
-	uint64_t now_ns = zn_now_ns();
 
 	c->budget -= sent;
 	c->out_at += of_out;
 	c->body_at += sent - of_out;
-	c->deadline_ns = now_ns + PROGRESS_S * ZN_NS_PER_S;
+	c->deadline_ns = after_s(PROGRESS_S);
 	if (c->out_at < c->out_len || (c->body && c->body_at < c->body->len))
 		return;
 	if (c->body)
 		zn_buffer_put(c->body);
 	c->body = NULL;
 	if (c->state == ZN_CONN_HTTP)
-		c->deadline_ns = now_ns + (c->in_len ? ZN_HEAD_S : IDLE_S) * ZN_NS_PER_S;
+		wait_anew(c, c->in_len ? ZN_HEAD_S : IDLE_S);
 }
 
 /* Sends what waits, as far as the budget goes. 0: all is gone; 1: some waits; -errno. */
@@ -113,7 +124,7 @@ static void begin_drain(struct zn_conn *c)
 	shutdown(c->io.fd, SHUT_WR);
 	c->state = ZN_CONN_DRAIN;
 	c->in_len = c->drained = 0;
-	c->deadline_ns = after_s(ZN_DRAIN_S);
+	wait_anew(c, ZN_DRAIN_S);
 }
 
 static void refuse_request(struct zn_conn *c, int status, bool head_only)
@@ -166,7 +177,7 @@ static void begin_body(struct zn_conn *c, const struct zn_http_req *req, size_t 
 	size_t have = c->in_len - head;
 
 	c->state = ZN_CONN_BODY;
-	c->deadline_ns = after_s(ZN_HEAD_S);
+	wait_anew(c, ZN_HEAD_S);
 	zn_http_body_init(&c->skip, req);
 	c->in_len = head;
 	skip_body(c, c->in + head, have);
@@ -191,8 +202,10 @@ static bool next_request(struct zn_conn *c)
 	}
 	c->serve->ops->answer(c, &req);
 	drop_input(c, (size_t)used);
-	if (c->state == ZN_CONN_PUSH)
+	if (c->state == ZN_CONN_PUSH) {
+		zn_seat_since(c, 0);
 		c->serve->ops->input(c);
+	}
 	return true;
 }
 
@@ -252,7 +265,7 @@ static bool note_received(struct zn_conn *c, size_t len)
 		return c->drained <= DRAIN_BYTES;
 	}
 	if (c->state == ZN_CONN_HTTP && !c->in_len)
-		c->deadline_ns = c->heard_ns + ZN_HEAD_S * ZN_NS_PER_S;
+		wait_anew(c, ZN_HEAD_S);
 	c->in_len += len;
 	if (c->state == ZN_CONN_PUSH)
 		c->serve->ops->input(c);
@@ -312,32 +325,25 @@ static void turn_away(struct zn_conn *c, enum zn_loss what)
 	c->serve->ops->refuse(c, 503, false);
 }
 
-static uint32_t count_of(const struct zn_serve *s, uint64_t peer)
+/* One that was closed for the next to come in. A client whose idle connection is closed asks on another. */
+static bool make_room(struct zn_serve *s, uint64_t peer)
 {
-	uint32_t count = 0;
+	struct zn_conn *c = zn_seat_oldest(s, peer);
 
-	for (uint32_t i = 0; peer && i < s->conn_high; i++)
-		count += s->peer[i] == peer;
-	return count;
-}
-
-/* The limit that one more would pass. */
-static enum zn_loss limit_passed(const struct zn_serve *s, uint64_t peer)
-{
-	if (s->stats.conn_count >= s->conn_limit)
-		return ZN_LOST_CONNECTION;
-	return count_of(s, peer) >= s->peer_limit ? ZN_LOST_PEER : ZN_LOSS_COUNT;
+	if (c)
+		forget_conn(c);
+	return c;
 }
 
 void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 {
 	struct zn_serve *s = from->serve;
-	enum zn_loss passed = limit_passed(s, peer);
-	bool refused = passed != ZN_LOSS_COUNT;
+	enum zn_loss passed = zn_seat_limit(s, peer);
+	bool full = passed != ZN_LOSS_COUNT, refused = full && !make_room(s, passed == ZN_LOST_PEER ? peer : 0);
 	struct zn_conn *c = refused && s->refused_count == ZN_REFUSED_MAX ? NULL : take_slot(s);
 
-	if (refused || !c)
-		s->stats.lost[refused ? passed : ZN_LOST_CONNECTION]++;
+	if (full || !c)
+		s->stats.lost[full ? passed : ZN_LOST_CONNECTION]++;
 	if (!c) {
 		close(fd);
 		return;
@@ -346,15 +352,14 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 	c->serve = s;
 	c->ws_port = from->ws;
 	c->local = from->local;
-	c->deadline_ns = after_s(ZN_HEAD_S);
 	c->events = EPOLLIN;
 	if (!c->local)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	if (refused) {
 		turn_away(c, passed);
 	} else {
-		s->stats.conn_count++;
-		s->peer[c - s->conns] = peer;
+		zn_seat_take(c, peer);
+		wait_anew(c, ZN_HEAD_S);
 	}
 	if (zn_loop_add(s->loop, &c->io, EPOLLIN)) {
 		forget_conn(c);

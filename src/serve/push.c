@@ -142,6 +142,20 @@ static void begin_push(struct zn_conn *c, uint32_t interval_ms)
 		set_pace(c, c->heard_ns);
 }
 
+/* Counted, if so. */
+static bool is_one_too_many(struct zn_conn *c, char why[ZN_TEXT_MAX])
+{
+	enum zn_loss passed = zn_seat_push(c);
+
+	if (passed == ZN_LOSS_COUNT)
+		return false;
+	c->serve->stats.lost[passed]++;
+	snprintf(why, ZN_TEXT_MAX, "%s has too many WebSockets; see %s",
+		passed == ZN_LOST_PEER ? "this address" : "the daemon",
+		passed == ZN_LOST_PEER ? "--max-connections-per-peer" : "--max-connections");
+	return true;
+}
+
 int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_TEXT_MAX])
 {
 	struct zn_filter filter;
@@ -156,6 +170,8 @@ int zn_push_open(struct zn_conn *c, const struct zn_http_req *req, char why[ZN_T
 		return 400;
 	interval_ms = filter.interval_ms;
 	filter.interval_ms = 0;
+	if (is_one_too_many(c, why))
+		return 503;
 	c->variant = find_variant(c->serve, &filter);
 	if (!c->variant)
 		return 503;

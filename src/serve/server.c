@@ -34,14 +34,14 @@ static size_t conns_bytes(void)
 	return whole_pages(sizeof(struct zn_conn) * ZN_CONN_SLOTS);
 }
 
-static size_t peers_bytes(void)
+static size_t seats_bytes(void)
 {
-	return whole_pages(sizeof(uint64_t) * ZN_CONN_SLOTS);
+	return whole_pages(sizeof(struct zn_seat) * ZN_CONN_SLOTS);
 }
 
 static size_t memory_bytes(void)
 {
-	return conns_bytes() + peers_bytes() + (size_t)ZN_BUFFERS_MAX * ZN_BUFFER_BYTES;
+	return conns_bytes() + seats_bytes() + (size_t)ZN_BUFFERS_MAX * ZN_BUFFER_BYTES;
 }
 
 static int map_memory(struct zn_serve *s)
@@ -54,9 +54,9 @@ static int map_memory(struct zn_serve *s)
 	madvise(at, memory_bytes(), MADV_NOHUGEPAGE); /* a page touched shall be a page, not 2 MiB */
 	s->memory = at;
 	s->conns = (struct zn_conn *)at;
-	s->peer = (uint64_t *)(at + conns_bytes());
+	s->seat = (struct zn_seat *)(at + conns_bytes());
 	for (size_t i = 0; i < ZN_BUFFERS_MAX; i++)
-		s->body[i].at = at + conns_bytes() + peers_bytes() + i * ZN_BUFFER_BYTES;
+		s->body[i].at = at + conns_bytes() + seats_bytes() + i * ZN_BUFFER_BYTES;
 	return 0;
 }
 

@@ -48,32 +48,45 @@ static void check_refused(struct client *c, const char *line)
 	CHECK_EQ(c->len, 0);
 }
 
+static void open_many(struct client *c, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		c[i] = open_ws(0);
+}
+
+static void hang_up_many(struct client *c, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		hang_up(&c[i]);
+}
+
+/* By WebSockets, which give way to nobody. */
 T(all_connections_in_use)
 {
-	enum { LIMIT = 20, MORE = 6 };
-	struct client c[LIMIT + MORE];
+	enum { LIMIT = 4, MORE = 6 };
+	struct client c[LIMIT], more[MORE];
 
-	start_with(LIMIT, LIMIT);
-	for (size_t i = 0; i < ZN_LEN(c); i++)
-		c[i] = dial(false);
+	start_with(LIMIT, 2 * LIMIT);
+	open_many(c, LIMIT);
+	for (size_t i = 0; i < MORE; i++)
+		more[i] = dial(false);
 	for (int i = 0; i < HANG_TURNS && s.stats.lost[ZN_LOST_CONNECTION] < MORE; i++)
 		turn();
 	CHECK_EQ(s.stats.conn_count, LIMIT);
 	CHECK_EQ(s.refused_count, MORE);
-	for (size_t i = LIMIT; i < ZN_LEN(c); i++)
-		check_refused(&c[i], "everything is in use");
+	for (size_t i = 0; i < MORE; i++)
+		check_refused(&more[i], "everything is in use");
 	CHECK_EQ(s.stats.lost[ZN_LOST_CONNECTION], MORE);
 	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], 0);
 	CHECK_EQ(s.stats.requests[ZN_ROUTES_MAX][ZN_CODE_503], 0);
-	CHECK_EQ(get(&c[0], "/alerts"), 200);
 	hang_up(&c[2]);
 	settle(LIMIT - 1);
 	c[2] = dial(false);
 	CHECK_EQ(get(&c[2], "/alerts"), 200);
 	tick(ZN_DRAIN_S + 1);
 	CHECK_EQ(s.refused_count, 0);
-	for (size_t i = 0; i < ZN_LEN(c); i++)
-		hang_up(&c[i]);
+	hang_up_many(more, MORE);
+	hang_up_many(c, LIMIT);
 	settle(0);
 	stop();
 }
@@ -81,10 +94,11 @@ T(all_connections_in_use)
 /* More refused clients than can be told so at one time: the others are closed at once, and all are counted. */
 T(storm_of_refused)
 {
-	static struct client c[ZN_REFUSED_MAX + 10];
+	static struct client c[1 + ZN_REFUSED_MAX + 10];
 
 	start_with(1, 100);
-	for (size_t i = 0; i < ZN_LEN(c); i++)
+	c[0] = open_ws(0);
+	for (size_t i = 1; i < ZN_LEN(c); i++)
 		c[i] = dial(false);
 	for (int i = 0; i < HANG_TURNS && s.stats.lost[ZN_LOST_CONNECTION] < ZN_LEN(c) - 1; i++)
 		turn();
@@ -126,8 +140,73 @@ static bool has_v6(void)
 	return has;
 }
 
-/* One address may have so many connections, and another one gets its own. Whoever is on this node is one, whichever of
- * its loopback addresses he takes. */
+/* Of the connections for requests the one that has been at the same thing for longest is closed for the next: here one
+ * that is idle. It is of the same address, if that has too many; whoever is on this node is one, whichever of its
+ * loopback addresses he takes. */
+static void check_gives_way(uint32_t limit, uint32_t peer_limit, enum zn_loss counted)
+{
+	struct client c[4], other;
+
+	start_on("*");
+	s.conn_limit = limit;
+	s.peer_limit = peer_limit;
+	for (size_t i = 0; i < ZN_LEN(c); i++) {
+		c[i] = dial_from("127.0.0.1", false);
+		settle((uint32_t)i + 1);
+	}
+	CHECK_EQ(get(&c[0], "/alerts"), 200);
+	say_text(&c[2], "GET /al");
+	other = dial_from("127.9.9.9", false);
+	CHECK_EQ(get(&other, "/alerts"), 200);
+	CHECK(await_eof(&c[1]));
+	CHECK_EQ(get(&c[0], "/alerts"), 200);
+	say_text(&c[2], "erts HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(await(&c[2], strlen("HTTP/1.1 200 ")));
+	CHECK_EQ(get(&c[3], "/alerts"), 200);
+	CHECK_EQ(s.stats.conn_count, ZN_LEN(c));
+	CHECK_EQ(s.stats.lost[counted], 1);
+	CHECK_EQ(s.stats.lost[ZN_LOST_PEER] + s.stats.lost[ZN_LOST_CONNECTION], 1);
+	CHECK_EQ(s.refused_count, 0);
+	hang_up_many(c, ZN_LEN(c));
+	hang_up(&other);
+	settle(0);
+	stop();
+}
+
+T(the_longest_idle_gives_way)
+{
+	check_gives_way(4, 20, ZN_LOST_CONNECTION);
+	check_gives_way(20, 4, ZN_LOST_PEER);
+	check_gives_way(4, 4, ZN_LOST_PEER);
+}
+
+/* Who sends byte by byte is not idle, but has had his time: it counts when the request began. */
+T(the_slow_give_way)
+{
+	struct client slow[4], other;
+
+	start_with(20, ZN_LEN(slow));
+	for (uint32_t i = 0; i < ZN_LEN(slow); i++) {
+		slow[i] = dial(false);
+		settle(i + 1);
+		say_text(&slow[i], "GET /al");
+	}
+	for (size_t i = 0; i < ZN_LEN(slow); i++) {
+		say_text(&slow[i], "e");
+		other = dial(false);
+		CHECK_EQ(get(&other, "/alerts"), 200);
+		CHECK(await_eof(&slow[i]));
+		hang_up(&slow[i]);
+		slow[i] = other;
+	}
+	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], ZN_LEN(slow));
+	CHECK_EQ(s.stats.conn_count, ZN_LEN(slow));
+	hang_up_many(slow, ZN_LEN(slow));
+	settle(0);
+	stop();
+}
+
+/* One address may have so many connections, and another one gets its own. */
 T(connections_per_peer)
 {
 	struct client c[4], other, refused;
@@ -135,9 +214,7 @@ T(connections_per_peer)
 	start_on("*");
 	s.conn_limit = 20;
 	s.peer_limit = ZN_LEN(c);
-	for (size_t i = 0; i < ZN_LEN(c); i++)
-		c[i] = dial_from("127.0.0.1", false);
-	settle(ZN_LEN(c));
+	open_many(c, ZN_LEN(c));
 	refused = dial_from("127.9.9.9", false);
 	check_refused(&refused, "--max-connections-per-peer");
 	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], 1);
@@ -152,10 +229,42 @@ T(connections_per_peer)
 	c[1] = dial_from("127.0.0.1", false);
 	CHECK_EQ(get(&c[1], "/alerts"), 200);
 	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], 1);
-	for (size_t i = 0; i < ZN_LEN(c); i++)
-		hang_up(&c[i]);
+	hang_up_many(c, ZN_LEN(c));
 	hang_up(&refused);
 	stop();
+}
+
+/* An eighth of the places is kept for requests. */
+static void check_room_beside(uint32_t limit, uint32_t peer_limit, enum zn_loss counted)
+{
+	struct client c[14], late, other[4];
+	struct reply r;
+
+	start_with(limit, peer_limit);
+	open_many(c, ZN_LEN(c));
+	late = dial(true);
+	say_text(&late, HANDSHAKE "\r\n");
+	CHECK(await_reply(&late, &r, false));
+	CHECK_EQ(r.status, 503);
+	CHECK(strstr(r.body, "too many WebSockets"));
+	CHECK(strstr(r.body, counted == ZN_LOST_PEER ? "--max-connections-per-peer" : "--max-connections\n"));
+	CHECK_EQ(s.stats.lost[counted], 1);
+	for (size_t i = 0; i < ZN_LEN(other); i++) {
+		other[i] = dial(false);
+		CHECK_EQ(get(&other[i], "/alerts"), 200);
+	}
+	CHECK_EQ(s.stats.ws_count, ZN_LEN(c));
+	hang_up_many(c, ZN_LEN(c));
+	hang_up_many(other, ZN_LEN(other));
+	hang_up(&late);
+	settle(0);
+	stop();
+}
+
+T(web_sockets_leave_room)
+{
+	check_room_beside(16, 100, ZN_LOST_CONNECTION);
+	check_room_beside(100, 16, ZN_LOST_PEER);
 }
 
 static int unsent_bytes(int fd)
@@ -190,11 +299,11 @@ T(peers)
 		start_on(cases[i].listen);
 		c = dial_from(cases[i].from, cases[i].v6);
 		settle(1);
-		CHECK_EQ(s.peer[0], cases[i].peer);
+		CHECK_EQ(s.seat[0].peer, cases[i].peer);
 		CHECK_EQ(unsent_bytes(s.conns[0].io.fd), 64 << 10);
 		hang_up(&c);
 		settle(0);
-		CHECK_EQ(s.peer[0], 0);
+		CHECK_EQ(s.seat[0].peer, 0);
 		stop();
 	}
 }
@@ -515,7 +624,10 @@ int main(void)
 {
 	RUN(all_connections_in_use);
 	RUN(storm_of_refused);
+	RUN(the_longest_idle_gives_way);
+	RUN(the_slow_give_way);
 	RUN(connections_per_peer);
+	RUN(web_sockets_leave_room);
 	RUN(peers);
 	RUN(no_descriptors);
 	RUN(accept_fails);

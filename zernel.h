@@ -3160,6 +3160,8 @@ int zn_loop_change(struct zn_loop *l, struct zn_io *io, uint32_t events);
 void zn_loop_forget(struct zn_loop *l, struct zn_io *io);
 /* Runs until stop is set: 0, or -errno of epoll_wait(). */
 int zn_loop_run(struct zn_loop *l);
+/* At most so many (64) of those that are ready, without waiting: of a loop within another one, where it is one of many. */
+void zn_loop_turn(struct zn_loop *l, int most);
 /* A periodic timer as an io; the ready function must read its count with zn_timer_count(). Interval 0: it rests. */
 int zn_timer_open(struct zn_io *io, uint64_t interval_ms);
 int zn_timer_set(struct zn_io *io, uint64_t interval_ms);
@@ -9715,7 +9717,7 @@ struct zn_conn {
 	uint32_t events; /* that the loop waits for */
 	size_t in_len, out_at, out_len, body_at;
 	struct zn_buffer *body; /* held */
-	size_t budget;          /* of this turn of the loop, bytes */
+	size_t budget;          /* of this turn: bytes sent, and nanoseconds spent on answers */
 	size_t drained;
 	uint64_t deadline_ns; /* of the head, of the body, of the pause between requests, or of progress in writing */
 	uint64_t answer_ns;   /* when the whole answer must be gone */
@@ -9861,6 +9863,8 @@ void zn_answer_drop(struct zn_serve *s); /* what is shared in this turn */
 
 struct zn_serve {
 	struct zn_loop *loop;
+	struct zn_loop clients; /* of the connections: a few have their turn, and then whatever else is in the loop */
+	struct zn_io clients_io;
 	const struct zn_state *state;
 	const struct zn_conn_ops *ops;
 	/* of listen.c: takes over fd, a client of that listener; peer: whose it is, 0: that is not counted */

@@ -52,25 +52,38 @@ void zn_loop_forget(struct zn_loop *l, struct zn_io *io)
 	io->fd = -1;
 }
 
-int zn_loop_run(struct zn_loop *l)
+/* A batch of what is ready. */
+static int run_batch(struct zn_loop *l, int most, int timeout_ms)
 {
 	struct epoll_event events[BATCH];
+	int count = epoll_wait(l->fd, events, most, timeout_ms);
 
-	while (!l->stop) {
-		int count = epoll_wait(l->fd, events, BATCH, -1);
+	if (count < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < count; i++) {
+		struct zn_io *io = events[i].data.ptr;
 
-		if (count < 0 && errno != EINTR)
-			return -errno;
-		for (int i = 0; i < count; i++) {
-			struct zn_io *io = events[i].data.ptr;
-
-			if (io->fd >= 0)
-				io->ready(io, events[i].events);
-		}
-		if (l->after)
-			l->after(l->owner);
+		if (io->fd >= 0)
+			io->ready(io, events[i].events);
 	}
 	return 0;
+}
+
+int zn_loop_run(struct zn_loop *l)
+{
+	int err = 0;
+
+	while (!l->stop && !err) {
+		err = run_batch(l, BATCH, -1);
+		if (l->after && !err)
+			l->after(l->owner);
+	}
+	return err;
+}
+
+void zn_loop_turn(struct zn_loop *l, int most)
+{
+	run_batch(l, most, 0);
 }
 
 int zn_timer_set(struct zn_io *io, uint64_t interval_ms)

@@ -42,7 +42,7 @@ static void forget_conn(struct zn_conn *c)
 	if (c->io.fd < 0)
 		return;
 	leave_push(c);
-	zn_loop_forget(s->loop, &c->io);
+	zn_loop_forget(&s->clients, &c->io);
 	if (c->body)
 		zn_buffer_put(c->body);
 	c->body = NULL;
@@ -149,6 +149,15 @@ static void drop_input(struct zn_conn *c, size_t len)
 	memmove(c->in, c->in + len, c->in_len);
 }
 
+/* An answer to HEAD is made as any other, and sends next to nothing: its time counts too. */
+static void answer_request(struct zn_conn *c, const struct zn_http_req *req)
+{
+	uint64_t start_ns = zn_now_ns();
+
+	c->serve->ops->answer(c, req);
+	c->budget -= smaller_of(c->budget, zn_now_ns() - start_ns);
+}
+
 /* The body has ended. Its head was kept, because what it asks for lies in it; nothing comes after it. */
 static void answer_kept(struct zn_conn *c)
 {
@@ -157,7 +166,7 @@ static void answer_kept(struct zn_conn *c)
 	zn_http_parse(c->in, c->in_len, &req);
 	c->state = ZN_CONN_HTTP;
 	c->in_len = 0;
-	c->serve->ops->answer(c, &req);
+	answer_request(c, &req);
 }
 
 static void skip_body(struct zn_conn *c, const char *bytes, size_t len)
@@ -200,7 +209,7 @@ static bool next_request(struct zn_conn *c)
 		begin_body(c, &req, (size_t)used);
 		return true;
 	}
-	c->serve->ops->answer(c, &req);
+	answer_request(c, &req);
 	drop_input(c, (size_t)used);
 	if (c->state == ZN_CONN_PUSH) {
 		zn_seat_since(c, 0);
@@ -232,7 +241,7 @@ static void wait_for(struct zn_conn *c, bool output)
 	if (events == c->events)
 		return;
 	c->events = events;
-	if (zn_loop_change(c->serve->loop, &c->io, events))
+	if (zn_loop_change(&c->serve->clients, &c->io, events))
 		forget_conn(c);
 }
 
@@ -361,7 +370,7 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 		zn_seat_take(c, peer);
 		wait_anew(c, ZN_HEAD_S);
 	}
-	if (zn_loop_add(s->loop, &c->io, EPOLLIN)) {
+	if (zn_loop_add(&s->clients, &c->io, EPOLLIN)) {
 		forget_conn(c);
 		s->stats.lost[ZN_LOST_CONNECTION] += !refused;
 	} else if (refused) {

@@ -115,8 +115,10 @@ static void client_ready(struct zn_io *io, uint32_t events)
 	(void)events;
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (len > 0 && cl->refused)
+	if (len > 0 && cl->refused) { /* what more he sends wakes nobody */
+		zn_loop_change(cl->control->loop, io, 0);
 		return;
+	}
 	if (len > 0)
 		answer_client(cl, (size_t)len);
 	dismiss_client(cl, NULL);

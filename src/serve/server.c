@@ -12,7 +12,8 @@
 
 #include "zernel.h"
 
-#define OTHER_FILES 1024 /* open files besides clients: libraries, probes, listeners */
+#define OTHER_FILES      1024 /* open files besides clients: libraries, probes, listeners */
+#define CLIENTS_PER_TURN 8    /* then the tick, the control socket and the kernel have theirs */
 
 static void after_turn(void *owner)
 {
@@ -65,6 +66,21 @@ static void enforce_limits(struct zn_serve *s, uint64_t now_ns)
 	for (uint32_t i = 0; i < s->conn_high; i++)
 		if (s->conns[i].io.fd >= 0)
 			zn_conn_tick(&s->conns[i], now_ns);
+}
+
+static void clients_ready(struct zn_io *io, uint32_t events)
+{
+	(void)events;
+	zn_loop_turn(
+		&((struct zn_serve *)((char *)io - offsetof(struct zn_serve, clients_io)))->clients, CLIENTS_PER_TURN);
+}
+
+static int clients_open(struct zn_serve *s)
+{
+	int err = zn_loop_open(&s->clients);
+
+	s->clients_io = (struct zn_io){s->clients.fd, clients_ready};
+	return err ? err : zn_loop_add(s->loop, &s->clients_io, EPOLLIN);
 }
 
 static void limits_ready(struct zn_io *io, uint32_t events)
@@ -121,7 +137,8 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_stat
 	const struct zn_options *o = state->options;
 	int err;
 
-	*s = (struct zn_serve){.loop = loop, .state = state, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1};
+	*s = (struct zn_serve){
+		.loop = loop, .state = state, .rest.io.fd = -1, .pace.fd = -1, .limits.fd = -1, .clients_io.fd = -1};
 	s->ops = &ops;
 	s->accepted = zn_conn_welcome;
 	s->conn_limit = limit_of(o->max_connections, ZN_CONNS);
@@ -131,6 +148,8 @@ int zn_serve_open(struct zn_serve *s, struct zn_loop *loop, const struct zn_stat
 	err = map_memory(s);
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot serve: no address space: %s", strerror(-err));
+	if (!err && (err = clients_open(s)))
+		snprintf(why, ZN_TEXT_MAX, "cannot serve: no room for clients: %s", strerror(-err));
 	if (!err)
 		err = zn_auth_open(&s->access, o, state->node, NULL, why);
 	if (!err)
@@ -161,6 +180,7 @@ void zn_serve_close(struct zn_serve *s)
 	zn_listen_close(s);
 	for (uint32_t i = 0; i < s->conn_high; i++)
 		end_conn(&s->conns[i]);
+	zn_loop_forget(s->loop, &s->clients_io);
 	zn_loop_forget(s->loop, &s->pace);
 	zn_loop_forget(s->loop, &s->limits);
 	if (s->loop->owner == s)

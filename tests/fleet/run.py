@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -326,8 +327,11 @@ class Fleet:
 
     def api(self, path, **query):
         url = f"{self.server}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            return json.load(answer)["data"]
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as refused:
+            raise AssertionError(f"{path} {query}: {refused}: {refused.read().decode()}") from None
 
     def query(self, expr, at=None):
         """{labels: value} of an instant vector."""

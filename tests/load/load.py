@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import socket
+import struct
 import subprocess
 import time
 
@@ -195,6 +196,33 @@ def a_user_of_this_node_keeps_no_scrape_out():
     check(daemon.metrics().lost()["peer"] >= 900, "what was closed is counted")
     for s in held:
         s.close()
+
+
+HEADS = b"".join(b"HEAD /%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path for path in (b"metrics", b"json")) * 1500
+
+
+@test_simulated
+def requests_that_ask_for_much_keep_no_tick_waiting():
+    """HEAD in a pipeline: each is rendered, no two one after the other are the same, and the answers are short. Between
+    two ticks so many are done as there is time for, and not all that are there.
+    """
+    daemon = Daemon("--simulate", "--push-interval-ms", "100")
+    flood = [dial(daemon.port) for _ in range(256)]
+    before = daemon.metrics()
+    for s in flood:
+        s.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            s.send(HEADS)
+    time.sleep(3)
+    for s in flood:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # what is left is not asked for
+        s.close()
+    after = daemon.metrics()
+    heads = sum(after.all("zernel_http_requests_total").values()) - sum(before.all("zernel_http_requests_total").values())
+    ticks = after.one("zernel_ticks_total") - before.one("zernel_ticks_total")
+    print(f"{heads:.0f} requests and {ticks:.0f} ticks of 100 ms", flush=True)
+    check(heads > 1000, "there was load")
+    check(heads < 1000 * ticks, "ticks came between them")
 
 
 def descriptors_run_out(daemon, load, fds):

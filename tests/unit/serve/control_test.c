@@ -154,13 +154,30 @@ T(no_user_keeps_root_out)
 	down();
 }
 
+/* A client of a user who has no allowance left. On a busy machine each of them may take as long as one more is allowed
+ * in. */
+static int one_that_waits(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		int fd = connect_as(NOBODY);
+
+		send(fd, H "list\n", 14, 0);
+		settle();
+		if (!strcmp(receive(fd), strerror(EAGAIN)))
+			return fd;
+		close(fd);
+	}
+	CHECK(!"a client that waits");
+	return -1;
+}
+
 /* A user's loop of requests is turned away beyond his allowance; root's and other users' are answered in between. */
 T(requests_of_a_user_are_limited)
 {
 	uint64_t start_ns, took_ns;
 	unsigned answered = 0, refused = 0;
 	const char *got = "";
-	int waiting = -1;
+	int waiting;
 
 	if (getuid())
 		return;
@@ -183,17 +200,7 @@ T(requests_of_a_user_are_limited)
 	for (int i = 0; i < 1000; i++)
 		ask(H "list\n");
 	CHECK_GOT(ask(H "list\n"), "ok\n{\"jobs\":[]}");
-	/* on a busy machine each of them may take as long as one more is allowed in */
-	for (int i = 0; i < 1000; i++) {
-		waiting = connect_as(NOBODY);
-		send(waiting, H "list\n", 14, 0);
-		settle();
-		got = receive(waiting);
-		if (!strcmp(got, strerror(EAGAIN)))
-			break;
-		close(waiting);
-	}
-	CHECK_GOT(got, strerror(EAGAIN));
+	waiting = one_that_waits();
 	log_lines = 0;
 	zn_control_tick(c, zn_now_ns());
 	CHECK_GOT(receive(waiting), "busy: more than 50 requests a second of one user; try again\n");
@@ -204,6 +211,28 @@ T(requests_of_a_user_are_limited)
 		      : log_lines == 0); /* his clients may have taken their share, too */
 	CHECK(!refused ||
 		strstr(logged, "requests refused, the last one of user 65534: more than 50 a second of one user"));
+	down();
+}
+
+/* A client beyond the allowance of its user is answered at the tick. What it sends until then stays where it is, until
+ * there is no room for more. */
+T(who_is_refused_is_not_listened_to)
+{
+	int waiting, sent = 0;
+
+	if (getuid())
+		return;
+	fresh();
+	waiting = one_that_waits();
+	for (int i = 0; i < 1000; i++) {
+		sent += send(waiting, H "list\n", 14, MSG_DONTWAIT) > 0;
+		settle();
+	}
+	CHECK(sent < 900);
+	zn_control_tick(c, zn_now_ns());
+	CHECK_GOT(receive(waiting), "busy: more than 50 requests a second of one user; try again\n");
+	close(waiting);
+	settle();
 	down();
 }
 
@@ -346,6 +375,7 @@ int main(void)
 	RUN(too_many_clients);
 	RUN(no_user_keeps_root_out);
 	RUN(requests_of_a_user_are_limited);
+	RUN(who_is_refused_is_not_listened_to);
 	RUN(a_flood_of_connections_is_taken_a_few_at_a_time);
 	RUN(ten_thousand_connections_leave_nothing);
 	RUN(no_file_left_to_accept_with);

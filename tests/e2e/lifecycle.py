@@ -456,6 +456,28 @@ def nothing_waits_for_who_takes_the_log():
           ["zerneld: warning: log: lines lost before this one, which nobody took: 6"], "what it says of them")
 
 
+def tasks(pid):
+    """Of a process and of all below it."""
+    count = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            count += 1 + sum(tasks(int(child)) for child in file.read().split())
+    return count
+
+
+@test
+def the_service_has_tasks_for_readers_that_hang():
+    """As many as are left to themselves, and the one that takes their place, or nobody's stacks are read any more."""
+    with open("contrib/systemd/zerneld.service") as file:
+        limit = int(re.search(r"(?m)^TasksMax=(\d+)$", file.read())[1])
+    with open("src/worker/reader.c") as file:
+        hang = int(re.search(r"#define STUCK +(\d+)", file.read())[1])
+    daemon = Daemon("--probes", "all", "--stacks", "native", "--alertmanager", "http://127.0.0.1:9", "--otlp",
+                    "http://127.0.0.1:9", expect=["Connection refused"])
+    daemon.ticked(2)
+    check(tasks(daemon.pid) + hang <= limit, f"{tasks(daemon.pid)} tasks and {hang} that hang, of {limit}")
+
+
 def many_pass(daemon, processes):
     burst = Burst(processes, 3, 16)
     daemon.attached(CUDA)

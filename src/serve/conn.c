@@ -334,11 +334,14 @@ static void turn_away(struct zn_conn *c, enum zn_loss what)
 	c->serve->ops->refuse(c, 503, false);
 }
 
-/* One that was closed for the next to come in. A client whose idle connection is closed asks on another. */
-static bool make_room(struct zn_serve *s, uint64_t peer)
+/* Closes one for the next to come in: of the same peer, so that nobody's newcomers end what others are at, and else any
+ * if that helps. A client whose idle connection is closed asks on another. */
+static bool make_room(struct zn_serve *s, uint64_t peer, enum zn_loss passed)
 {
-	struct zn_conn *c = zn_seat_oldest(s, peer);
+	struct zn_conn *c = peer ? zn_seat_oldest(s, peer) : NULL;
 
+	if (!c && passed == ZN_LOST_CONNECTION)
+		c = zn_seat_oldest(s, 0);
 	if (c)
 		forget_conn(c);
 	return c;
@@ -348,7 +351,7 @@ void zn_conn_welcome(struct zn_listener *from, int fd, uint64_t peer)
 {
 	struct zn_serve *s = from->serve;
 	enum zn_loss passed = zn_seat_limit(s, peer);
-	bool full = passed != ZN_LOSS_COUNT, refused = full && !make_room(s, passed == ZN_LOST_PEER ? peer : 0);
+	bool full = passed != ZN_LOSS_COUNT, refused = full && !make_room(s, peer, passed);
 	struct zn_conn *c = refused && s->refused_count == ZN_REFUSED_MAX ? NULL : take_slot(s);
 
 	if (full || !c)

@@ -180,6 +180,38 @@ T(the_longest_idle_gives_way)
 	check_gives_way(4, 4, ZN_LOST_PEER);
 }
 
+/* Those of another address stay, however old they are, unless the newcomer's has none. */
+T(newcomers_end_their_own)
+{
+	struct client old, own, other;
+
+	if (!has_v6())
+		return;
+	start_on("*");
+	s.conn_limit = 2;
+	old = dial_from("::1", true);
+	settle(1);
+	own = dial_from("127.0.0.1", false);
+	settle(2);
+	other = dial_from("127.0.0.2", false);
+	CHECK_EQ(get(&other, "/alerts"), 200);
+	CHECK(await_eof(&own));
+	CHECK_EQ(get(&old, "/alerts"), 200);
+	hang_up(&own);
+	hang_up(&other);
+	settle(1);
+	own = dial_from("::1", true);
+	settle(2);
+	other = dial_from("127.0.0.2", false);
+	CHECK_EQ(get(&other, "/alerts"), 200);
+	CHECK(await_eof(&old));
+	hang_up(&old);
+	hang_up(&own);
+	hang_up(&other);
+	settle(0);
+	stop();
+}
+
 /* Who sends byte by byte is not idle, but has had his time: it counts when the request began. */
 T(the_slow_give_way)
 {
@@ -625,6 +657,7 @@ int main(void)
 	RUN(all_connections_in_use);
 	RUN(storm_of_refused);
 	RUN(the_longest_idle_gives_way);
+	RUN(newcomers_end_their_own);
 	RUN(the_slow_give_way);
 	RUN(connections_per_peer);
 	RUN(web_sockets_leave_room);

@@ -6,6 +6,7 @@
  *
  * Contents, in call order: a file calls its own folder and those above it.
  *   base     log clock version pages loop options options_read text file mountinfo url token units procfs
+ *            listening
  *   codec    json http http_body http_value http_answer ws http_client protobuf crc32 gzip elf callsite unwind
  *            symbols pycode dns json_path ras dcgm figures nvml
  *   model    labels quota gpu arena histogram aggregate rates stalls progress ranks startup activity budget stopped
@@ -3535,6 +3536,16 @@ uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
 bool zn_procfs_schedstat(const char *proc_root, uint32_t pid, uint64_t *run_ns, uint64_t *queued_ns);
 /* Whether it is in a PID namespace below ours (NSpid of proc(5)): it and what it calls itself by have other numbers. */
 bool zn_procfs_contained(const char *proc_root, uint32_t pid);
+
+/* ---- base/listening.c (zn_listening_): which user listens at a TCP address of this machine, or answers there. ---- */
+
+/* The user who made the socket that gets connections to an address of IPv4 or IPv6 and its port; any address: whoever
+ * has the port, at any of them. There: somebody does; ZN_UNKNOWN is then several users, or not known, as the kernel's
+ * list, in proc/net, is longer than most bytes. */
+uint32_t zn_listening_user(const struct sockaddr *at, const char *proc, size_t most, bool *there);
+/* The user who has taken the connection from one address to the other, where nobody listens there any more; ZN_UNKNOWN
+ * with *there: he has closed it already. */
+uint32_t zn_listening_taken(const struct sockaddr *at, const struct sockaddr *from, bool *there);
 
 /* ---- json.c (zn_json_): JSON writer and reader. ---- */
 
@@ -9976,8 +9987,9 @@ struct zn_client {
 	char host[INET6_ADDRSTRLEN + 32];                           /* the Host header */
 	char token[ZN_TOKEN_MAX + 1];                               /* empty: none is sent */
 	const char *path;
-	bool text; /* the answer is text, not a JSON object; set before it is started */
-	int also;  /* a status that is an answer, besides 200; 0: none */
+	bool text;    /* the answer is text, not a JSON object; set before it is started */
+	int also;     /* a status that is an answer, besides 200; 0: none */
+	bool of_node; /* the address is by this node's options, so its port is root's, or the client's own user's */
 	int fd;
 	enum zn_client_phase phase;
 	bool reused; /* the request went over a kept connection, which the daemon may have closed meanwhile */

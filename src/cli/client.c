@@ -156,6 +156,7 @@ static void open_node(struct zn_client *c, const struct zn_client_args *a, struc
 	int err = zn_options_client(&o, why);
 
 	set_node(c, &o);
+	c->of_node = true;
 	if (err == -EACCES)
 		snprintf(unreadable, sizeof(unreadable), "%s", why);
 	else if (err)
@@ -242,6 +243,49 @@ static int fail_request(struct zn_client *c, const char *why)
 	return -1;
 }
 
+/* Whether users have the numbers here that they have outside. */
+static bool knows_users(void)
+{
+	char map[64];
+	unsigned users;
+
+	return zn_file_read("/proc/self/uid_map", map, sizeof(map)) <= 0 ||
+		(sscanf(map, "%*u %*u %u", &users) == 1 && users == UINT32_MAX);
+}
+
+/* Whose socket the client will be answered by, or is: one who listens for a moment alone is known by the connection.
+ * False: nobody's here, as where the port leads into a container. */
+static bool find_answerer(const struct zn_client *c, uint32_t *user)
+{
+	struct zn_peer own;
+	socklen_t len = sizeof(own.address);
+	bool there;
+
+	*user = zn_listening_user(&c->address.any, "/proc", SIZE_MAX, &there);
+	if (!there && c->fd >= 0 && !getsockname(c->fd, &own.address.any, &len))
+		*user = zn_listening_taken(&c->address.any, &own.address.any, &there);
+	return there;
+}
+
+/* While the daemon is away, any user may have its port, and answer in its place: he is told nothing, and not believed.
+ * Looked at before the connection is made, and after. */
+static int check_answerer(struct zn_client *c)
+{
+	char whose[24] = "another user", why[96];
+	uint32_t user;
+
+	if (!c->of_node || c->address.any.sa_family == AF_UNIX || !find_answerer(c, &user) || !user ||
+		user == geteuid() || !knows_users())
+		return 0;
+	if (user != ZN_UNKNOWN)
+		snprintf(whose, sizeof(whose), "user %u", user);
+	snprintf(why, sizeof(why), "it is held by %s, not by the daemon of this node", whose);
+	fail_request(c, why);
+	c->unreachable = false;
+	c->refused = true;
+	return -1;
+}
+
 static int send_request(struct zn_client *c)
 {
 	char request[512];
@@ -262,6 +306,8 @@ static int begin_connect(struct zn_client *c)
 {
 	c->reused = false;
 	c->phase = ZN_CLIENT_CONNECTING;
+	if (check_answerer(c))
+		return -1;
 	c->fd = socket(c->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (c->fd < 0 || (connect(c->fd, &c->address.any, c->address_len) && errno != EINPROGRESS))
 		return fail_request(c, strerror(errno));
@@ -373,7 +419,7 @@ static int advance_phase(struct zn_client *c)
 	case ZN_CLIENT_CONNECTING:
 		if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) || err)
 			return fail_request(c, strerror(err ? err : errno));
-		return send_request(c);
+		return check_answerer(c) ? -1 : send_request(c);
 	case ZN_CLIENT_READING: return receive_reply(c);
 	default: hang_up(c); return 0; /* nothing may come unasked: this is the end of a kept connection */
 	}

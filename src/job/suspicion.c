@@ -8,9 +8,7 @@
  * that the process's environment names or at NCCL's own, and only if the user who listens there is the one whose
  * process waits. So whatever a user makes listen there speaks of his own jobs alone.
  */
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "zernel.h"
 
@@ -21,7 +19,6 @@
 #define ANSWER_NS          ((ZN_INQUIRY_PATIENCE_S + 5) * ZN_NS_PER_S) /* for the sender to say anything */
 #define ENVIRONMENT_NS     (5 * ZN_NS_PER_S) /* that the environment of a process is waited for */
 #define TABLE_BYTES        (256u << 10)      /* of the kernel's list of sockets: those that listen come first */
-#define LISTENS            "0A"
 
 /* ---- This node. ---- */
 
@@ -177,107 +174,6 @@ static bool split_address(const struct zn_suspicions *s, const char *text, char 
 	return !strcmp(host, "localhost") || is_own(s, host);
 }
 
-/* An address as in the kernel's list: its bytes as words of the machine, in hexadecimal. "": any. */
-static void write_address(char to[33], const struct zn_peer *p, bool any)
-{
-	uint32_t word[4] = {0};
-	size_t words = p->address.any.sa_family == AF_INET ? 1 : 4;
-
-	if (!any && words == 1)
-		memcpy(word, &p->address.v4.sin_addr, sizeof(p->address.v4.sin_addr));
-	else if (!any)
-		memcpy(word, &p->address.v6.sin6_addr, sizeof(p->address.v6.sin6_addr));
-	for (size_t i = 0; i < words; i++)
-		snprintf(to + 8 * i, 9, "%08X", word[i]);
-}
-
-struct listener {
-	char exact[40], any[40]; /* "0100007F:6D7C" */
-	uint32_t uid[2];         /* who listens there; ZN_UNKNOWN: nobody, or several */
-	bool there[2];
-};
-
-/* " 0: 0100007F:6D7C 00000000:0000 0A 00000000:00000000 00:00000000 00000000 1000 ...". False: those that listen are
- * over. */
-static bool note_socket(struct listener *l, char *line)
-{
-	char *save = NULL, *field[8] = {NULL};
-	uint32_t uid;
-
-	for (size_t i = 0; i < ZN_LEN(field); i++)
-		if (!(field[i] = strtok_r(i ? NULL : line, " ", &save)))
-			return true;
-	if (!strchr(field[0], ':') || !strcmp(field[0], "sl")) /* the line above all */
-		return true;
-	if (strcmp(field[3], LISTENS) != 0)
-		return false;
-	uid = (uint32_t)strtoul(field[7], NULL, 10);
-	for (int i = 0; i < 2; i++) {
-		if (strcmp(field[1], i ? l->any : l->exact) != 0)
-			continue;
-		l->uid[i] = l->there[i] && l->uid[i] != uid ? ZN_UNKNOWN : uid;
-		l->there[i] = true;
-	}
-	return true;
-}
-
-/* Whole lines of what there is; how many bytes that was. */
-static size_t take_lines(struct listener *l, char *text, bool *goes_on)
-{
-	char *at = text, *end;
-
-	while (*goes_on && (end = strchr(at, '\n'))) {
-		*end = 0;
-		*goes_on = note_socket(l, at);
-		at = end + 1;
-	}
-	return (size_t)(at - text);
-}
-
-/* False: the list is longer than is read, so that it is not known who listens. No list: nobody does. */
-static bool read_sockets(struct listener *l, const char *proc, const char *table)
-{
-	char path[ZN_TEXT_MAX], text[2 * 4096 + 1];
-	size_t total = 0, len = 0, used;
-	bool goes_on = true;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/net/%s", proc, table);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	while (fd >= 0 && goes_on && total < TABLE_BYTES && (n = read(fd, text + len, sizeof(text) - 1 - len)) > 0) {
-		total += (size_t)n;
-		len += (size_t)n;
-		text[len] = 0;
-		used = take_lines(l, text, &goes_on);
-		len -= used;
-		memmove(text, text + used, len);
-	}
-	if (fd >= 0)
-		close(fd);
-	return total < TABLE_BYTES;
-}
-
-/* The user whose process listens there. ZN_UNKNOWN with *there: several users, or an unknown one. */
-static uint32_t who_listens(const struct zn_suspicions *s, const struct zn_peer *p, uint16_t port, bool *there)
-{
-	bool v4 = p->address.any.sa_family == AF_INET, whole;
-	struct listener l = {.uid = {ZN_UNKNOWN, ZN_UNKNOWN}};
-	char address[33];
-
-	write_address(address, p, false);
-	snprintf(l.exact, sizeof(l.exact), "%s:%04X", address, port);
-	write_address(address, p, true);
-	snprintf(l.any, sizeof(l.any), "%s:%04X", address, port);
-	whole = read_sockets(&l, s->proc, v4 ? "tcp" : "tcp6");
-	if (v4 && !l.there[0] && !l.there[1] && whole) { /* a socket of IPv6 may take both */
-		snprintf(l.any, sizeof(l.any), "%032X:%04X", 0, port);
-		whole = read_sockets(&l, s->proc, "tcp6");
-	}
-	*there = l.there[0] || l.there[1] || !whole;
-	return !whole ? ZN_UNKNOWN : l.uid[!l.there[0]];
-}
-
 /* ---- The question. ---- */
 
 /* What /proc/PID/status says of a process: its user, whose sockets are the process's, and its ids, the innermost
@@ -346,7 +242,7 @@ static enum zn_inquiry_outcome choose_peer(struct zn_suspicions *s, const char *
 
 		if (!zn_peer_read(&s->ask.peer, hosts[i], port))
 			return ZN_INQUIRY_ELSEWHERE;
-		who = who_listens(s, &s->ask.peer, port, &there);
+		who = zn_listening_user(&s->ask.peer.address.any, s->proc, TABLE_BYTES, &there);
 		if (there && (who == ZN_UNKNOWN || who != uid))
 			return ZN_INQUIRY_FOREIGN;
 	}

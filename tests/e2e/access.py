@@ -8,8 +8,8 @@ import socket
 import stat
 import subprocess
 
-from harness import (NOBODY, TOOLS, ZERNEL, ZERNELD, Daemon, check, copy_of, equal, folder, main, need, parse_json, run,
-                     test, test_simulated, wait_until)
+from harness import (NOBODY, TOOLS, ZERNEL, ZERNELD, Daemon, Process, check, copy_of, equal, folder, main, need,
+                     parse_json, run, test, test_simulated, wait_until)
 
 OLD, NEW = "old-token-0123456789", "new-token-0123456789"
 ORIGIN_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -293,6 +293,55 @@ def a_user_may_ask_where_no_token_is_wanted():
     port = {"ZERNEL_METRICS_PORT": str(daemon.port)}
     all_answered(verbs(write("conf", f"token-file = {write('tokens', OLD)}\n", 0o644), user, port))
     all_answered(verbs(write("conf", "metrics-port = 1\n"), user, port))
+
+
+FORGER = '''
+import http.server, sys
+
+class Forger(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        said = {"/health": b'{"status": "ok"}',
+                "/alerts": b'{"alerts": [{"alert": "gpu_lost", "state": "firing", "summary": "forged"}]}'}
+        text = said.get(self.path, b"{}")
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+        print(self.headers, flush=True)
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forger)
+print(server.server_port, flush=True)
+server.serve_forever()
+'''
+
+
+def forger():
+    """Nobody has a port, and answers as no daemon did: the process, and the port."""
+    process = Process(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "/usr/bin/python3", "-c",
+                       FORGER], stdout=subprocess.PIPE)
+    return process, int(process.process.stdout.readline())
+
+
+@test_simulated
+def nobody_answers_in_place_of_the_daemon():
+    process, port = forger()
+    conf = write("conf", f"metrics-port = {port}\ntoken-file = {write('tokens', OLD)}\n", 0o644)
+    why = f"127.0.0.1:{port}: it is held by user {NOBODY}, not by the daemon of this node"
+    for verb, got in verbs(conf).items():
+        equal(got.returncode, 2 if verb in ("health", "ghosts") else 1, verb)
+        equal(got.stderr, f"zernel: {verb}: {why}\n", verb)
+        equal(got.stdout, f"ERROR: zernel: {why}\n" if verb == "health" else "", verb)
+    os.chmod(folder(), 0o711)
+    own = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    equal(verbs(conf, own)["health"].returncode, 1, "his own is his own to believe")
+    equal(run([ZERNEL, "health", f"http://127.0.0.1:{port}"]).returncode, 1, "and so is one that is asked by its address")
+    process.kill()
+    check(OLD not in process.process.stdout.read(), "no token is sent")
 
 
 if __name__ == "__main__":

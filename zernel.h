@@ -6611,6 +6611,8 @@ void zn_sandbox_folder_of(struct zn_sandbox_folders *f, const char *path); /* th
  * memory of other processes among them. 0, or -errno and nothing is taken: the kernel has no Landlock, or, -EACCES, the
  * thread would not see other processes (hidepid=). */
 int zn_sandbox_loop(struct zn_sandbox_folders *f);
+/* Before the two above: with this socket the loop may bind() to this port, and listen(). */
+void zn_sandbox_listen(int fd, uint16_t port);
 
 #ifdef ZN_IN_worker
 /* For the process that writes files, which keeps no capability: it makes, renames and removes files, where the kernel
@@ -9517,6 +9519,7 @@ struct zn_http_stats {
 	uint64_t requests[ZN_ROUTES_MAX + 1][ZN_CODE_COUNT]; /* last row: no route */
 	uint64_t lost[ZN_LOSS_COUNT];                        /* what is lost there; the rest of the enum stays 0 */
 	uint64_t scrape_ns;                                  /* what the last answer to /metrics took */
+	uint32_t ports_missing;                              /* that others have, so that nobody is served there */
 };
 struct zn_state {
 	const struct zn_options *options;
@@ -9800,12 +9803,20 @@ struct zn_listener {
 	uint16_t port; /* as bound */
 	bool ws;
 	bool local; /* a Unix socket: it has no port, and its clients need no token */
+	bool waits; /* others have the port: it does not listen yet */
+	union {
+		struct sockaddr any;
+		struct sockaddr_in6 v6; /* the longest */
+	} at;                           /* where it will */
+	socklen_t at_len;
 };
 
 #ifdef ZN_IN_serve
 /* Opens the timer and the listeners, whose clients go to s->accepted; on -errno, with *why, what was opened is left for
- * zn_listen_close(). */
+ * zn_listen_close(). A port that others have is an error unless systemd started the daemon: then it is logged, and
+ * zn_listen_tick() tries again. */
 int zn_listen_open(struct zn_serve *s, char why[ZN_TEXT_MAX]);
+void zn_listen_tick(struct zn_serve *s, uint64_t now_ns);
 void zn_listen_close(struct zn_serve *s);
 #endif
 
@@ -9886,6 +9897,7 @@ struct zn_serve {
 	uint32_t listener_count;
 	struct zn_listener rest; /* no listener, but the timer that ends their rest after EMFILE */
 	bool rested;
+	uint64_t again_ns; /* when a port that others have is tried again */
 	struct zn_conn *conns;
 	struct zn_conn *free, *closed; /* closed: free after this turn of the loop */
 	uint32_t conn_high;            /* slots that were ever used */

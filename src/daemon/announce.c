@@ -31,13 +31,18 @@ void zn_announce_no_xids(const struct zn_options *o, int err)
 	zn_log(ZN_WARN, "xid: %s; errors of GPUs are not counted", why);
 }
 
+static const char *some_missing(const struct zn_serve *s)
+{
+	return s->stats.ports_missing ? " (not all of them yet)" : "";
+}
+
 void zn_announce_serving(const struct zn_options *o, const struct zn_serve *s)
 {
-	char ports[48] = "";
+	char ports[64] = "";
 	uint16_t metrics = zn_serve_port(s, false), ws = zn_serve_port(s, true);
 
 	if (metrics || ws) /* none: Unix sockets alone */
-		snprintf(ports, sizeof(ports), ", ports %u and %u", metrics, ws);
+		snprintf(ports, sizeof(ports), ", ports %u and %u%s", metrics, ws, some_missing(s));
 	zn_log(ZN_INFO, "serving: listening on %s%s; probes are being loaded", o->listen, ports);
 }
 
@@ -47,7 +52,8 @@ void zn_announce_ready(const struct zn_options *o, const struct zn_serve *s)
 	uint16_t metrics = zn_serve_port(s, false), ws = zn_serve_port(s, true);
 
 	if (metrics || ws) /* none: Unix sockets alone */
-		snprintf(ports, sizeof(ports), "metrics on port %u, WebSocket on port %u, ", metrics, ws);
+		snprintf(ports, sizeof(ports), "metrics on port %u, WebSocket on port %u%s, ", metrics, ws,
+			some_missing(s));
 	zn_log(ZN_INFO, "ready: %s data, %slistening on %s, %s", o->simulate ? "simulated" : "live", ports, o->listen,
 		s->access.tokens.count ? "asking for a token" : "no token asked for");
 }

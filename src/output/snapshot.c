@@ -685,6 +685,8 @@ int zn_health_json(struct zn_out *o, const struct zn_state *state)
 	zn_json_key_text(&j, "source", zn_state_source(state));
 	zn_json_key_text(&j, "version", zn_version);
 	zn_json_key_u64(&j, "uptime_s", uptime_s(state));
+	if (state->http && state->http->ports_missing)
+		zn_json_key_u64(&j, "ports_missing", state->http->ports_missing);
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "outbound", '[', outbound_item, &s);
 	whole &= zn_json_list(&j, "probes", '[', probe_item, &s);

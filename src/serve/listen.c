@@ -2,13 +2,15 @@
 /*
  * listen.c: the sockets that listen, and accepting. An address of --listen has a pair of them, for metrics and for the
  * WebSocket; a path has one, on which /ws is the WebSocket. Addresses are numeric only: names would need a resolver,
- * which a static program does not have.
+ * which a static program does not have. A port that others have does not keep a service from all else: it is tried
+ * again.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -24,11 +26,13 @@
 #define REST_MS          100
 #define LOCAL            "unix:"
 #define LOCAL_MODE       0660 /* of a Unix socket: who may connect is up to its owner and group */
+#define AGAIN_S          5    /* until a port that others have is tried again */
 
 static void listen_for(struct zn_serve *s, uint32_t events)
 {
 	for (uint32_t i = 0; i < s->listener_count; i++)
-		zn_loop_change(s->loop, &s->listener[i].io, events);
+		if (!s->listener[i].waits)
+			zn_loop_change(s->loop, &s->listener[i].io, events);
 }
 
 static void rest_over(struct zn_io *io, uint32_t events)
@@ -169,16 +173,27 @@ static bool prepare_socket(int fd, const struct address *a)
 	return a->any.sa_family == AF_INET || !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){!a->dual}, sizeof(int));
 }
 
+/* A socket that does not listen yet, or -errno. */
+static int make_socket(const struct address *a)
+{
+	int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0 || prepare_socket(fd, a))
+		return fd < 0 ? -errno : fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
 /* A listening socket, or -errno. */
 static int listen_on(const struct address *a)
 {
 	bool local = a->any.sa_family == AF_UNIX;
-	int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
+	int fd = make_socket(a), err;
 
-	if (fd < 0)
-		return -errno;
-	if (prepare_socket(fd, a) && !bind(fd, &a->any, a->len) && (!local || !chmod(a->local.sun_path, LOCAL_MODE)) &&
-		!listen(fd, BACKLOG))
+	if (fd < 0 ||
+		(!bind(fd, &a->any, a->len) && (!local || !chmod(a->local.sun_path, LOCAL_MODE)) &&
+			!listen(fd, BACKLOG)))
 		return fd;
 	err = -errno;
 	close(fd);
@@ -229,25 +244,88 @@ static int watch_socket(struct zn_serve *s, int fd, struct zn_listener kind)
 	return fd < 0 ? fd : zn_loop_add(s->loop, &l->io, EPOLLIN);
 }
 
+/* systemd starts it again and again, each time without probes, jobs and reports, if it ends over a port. */
+static bool is_service(void)
+{
+	return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+/* A socket to which the port will be given once it is free. */
+static int wait_for_port(struct zn_serve *s, const struct address *a, struct zn_listener kind)
+{
+	struct zn_listener *l = &s->listener[s->listener_count];
+	int fd = make_socket(a);
+
+	if (fd < 0)
+		return fd;
+	*l = kind;
+	l->io = (struct zn_io){fd, listener_ready};
+	l->serve = s;
+	l->port = ntohs(a->any.sa_family == AF_INET6 ? a->v6.sin6_port : a->v4.sin_port);
+	l->waits = true;
+	memcpy(&l->at, a, sizeof(l->at));
+	l->at_len = a->len;
+	s->listener_count++;
+	s->stats.ports_missing++;
+	zn_sandbox_listen(fd, l->port);
+	return 0;
+}
+
+static void log_missing(const char *why, const struct address *a)
+{
+	char whose[32] = "";
+	bool there;
+	uint32_t user = zn_listening_user(&a->any, "/proc", SIZE_MAX, &there);
+
+	if (there && user != ZN_UNKNOWN)
+		snprintf(whose, sizeof(whose), " by user %u", user);
+	zn_log(ZN_ERROR, "serve: %s%s; all else goes on, and it is tried again every %d s", why, whose, AGAIN_S);
+}
+
+void zn_listen_tick(struct zn_serve *s, uint64_t now_ns)
+{
+	if (!s->stats.ports_missing || now_ns < s->again_ns)
+		return;
+	s->again_ns = now_ns + AGAIN_S * ZN_NS_PER_S;
+	for (uint32_t i = 0; i < s->listener_count; i++) {
+		struct zn_listener *l = &s->listener[i];
+
+		/* bind() says EINVAL where it went well before, and listen() failed */
+		if (!l->waits || (bind(l->io.fd, &l->at.any, l->at_len) && errno != EINVAL) ||
+			listen(l->io.fd, BACKLOG) || zn_loop_add(s->loop, &l->io, EPOLLIN))
+			continue;
+		l->waits = false;
+		s->stats.ports_missing--;
+		zn_log(ZN_INFO, "serve: port %u is free, and served from now on", l->port);
+	}
+}
+
 static int add_address(struct zn_serve *s, struct zn_str text, bool ws, char why[ZN_TEXT_MAX])
 {
 	uint16_t port = (uint16_t)(ws ? s->state->options->ws_port : s->state->options->metrics_port);
 	bool bare_v6 = *text.at != '[' && memchr(text.at, ':', text.len);
 	struct address a;
-	int err;
+	bool waits;
+	int err, fd;
 
 	if (!parse_address(text, port, &a)) {
 		snprintf(why, ZN_TEXT_MAX, "--listen: \"%.*s\" is neither a numeric IP address, nor *, nor unix:/PATH",
 			(int)text.len, text.at);
 		return -EINVAL;
 	}
-	err = watch_socket(s, listen_anyhow(&a), (struct zn_listener){.ws = ws});
+	fd = listen_anyhow(&a);
+	err = fd < 0 ? fd : watch_socket(s, fd, (struct zn_listener){.ws = ws});
 	if (!err)
 		err = note_port(&s->listener[s->listener_count - 1]);
+	waits = err == -EADDRINUSE && is_service();
 	if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot listen on %s%.*s%s:%u: %s%s", bare_v6 ? "[" : "", (int)text.len,
-			text.at, bare_v6 ? "]" : "", port, strerror(-err), hint_of(-err, ws));
-	return err;
+			text.at, bare_v6 ? "]" : "", port, strerror(-err), waits ? "" : hint_of(-err, ws));
+	if (!waits)
+		return err;
+	log_missing(why, &a);
+	why[0] = 0;
+	return wait_for_port(s, &a, (struct zn_listener){.ws = ws});
 }
 
 static const char *local_hint_of(int err)

@@ -192,6 +192,7 @@ void zn_serve_close(struct zn_serve *s)
 
 void zn_serve_tick(struct zn_serve *s, uint64_t now_ns)
 {
+	zn_listen_tick(s, now_ns);
 	zn_push_render(s, now_ns);
 	enforce_limits(s, now_ns); /* who was offered the new snapshot gets it there */
 }

@@ -187,6 +187,20 @@ static uint32_t own_pid[1];
 /* The thread of the loop has a filter before the others do; then all get one. */
 static const uint32_t further_filter[] = {SECCOMP_SET_MODE_FILTER};
 
+/* Sockets whose port others had at the start: each is given its own once that is free. The rest is no descriptor. */
+#define WAITING_MAX (2 * ZN_LISTEN_MAX)
+static uint32_t waiting[WAITING_MAX] = {[0 ... WAITING_MAX - 1] = UINT32_MAX};
+static uint16_t waiting_port[WAITING_MAX];
+static unsigned waiting_count;
+
+void zn_sandbox_listen(int fd, uint16_t port)
+{
+	if (waiting_count == WAITING_MAX)
+		return;
+	waiting[waiting_count] = (uint32_t)fd;
+	waiting_port[waiting_count++] = port;
+}
+
 /* The writer makes new files alone. It finds a folder too, by a descriptor that reads nothing. */
 static const uint32_t making[] = {O_CREAT | O_EXCL, O_PATH | O_DIRECTORY};
 
@@ -215,6 +229,7 @@ static const struct check checks[] = {
 	CHECK_OF(SYS_madvise, 2, ONE_OF, advices), CHECK_OF(SYS_perf_event_open, 4, ONE_OF, event_flags),
 	CHECK_OF(SYS_ioctl, 1, ONE_OF, ioctl_requests), CHECK_OF(SYS_fcntl, 1, ONE_OF, fcntl_commands),
 	CHECK_OF(SYS_tgkill, 0, ONE_OF, own_pid), /* abort() */
+	CHECK_OF(SYS_bind, 0, ONE_OF, waiting), CHECK_OF(SYS_listen, 0, ONE_OF, waiting),
 #ifdef __x86_64__
 	CHECK_OF(SYS_open, 1, NO_BIT_OF, writing),
 #endif
@@ -347,10 +362,14 @@ static const struct {
 	{1, 8, (1 << 13) - 1, 0, 0}, /* execute, write, read, make and remove */
 	{2, 8, 1 << 13, 0, 0},       /* to other folders */
 	{3, 8, 1 << 14, 0, 0},       /* truncate */
-	{4, 16, 0, 3, 0},            /* ports: listen, connect */
+	{4, 16, 0, 3, 0},            /* ports: BIND_PORT, connect */
 	{5, 16, 1 << 15, 0, 0},      /* ioctl() on devices */
 	{6, 24, 0, 0, 3},            /* abstract Unix sockets, signals */
 };
+
+/* As linux/landlock.h of newer systems has them: the kind of rule, and its right. */
+#define NET_PORT  2
+#define BIND_PORT 1
 
 /* What a thread may still do. */
 struct confinement {
@@ -358,6 +377,7 @@ struct confinement {
 	size_t count;
 	uint64_t access; /* in these folders */
 	bool network;    /* it makes connections */
+	bool listens;    /* on ports that others had at the start */
 };
 
 static int make_rules(const struct confinement *c)
@@ -393,6 +413,11 @@ static int confine_thread(const struct confinement *c)
 
 		if (c->folder[i] >= 0 && syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0))
 			err = -errno;
+	}
+	for (unsigned i = 0; i < waiting_count && c->listens; i++) {
+		uint64_t rule[] = {BIND_PORT, waiting_port[i]};
+
+		syscall(SYS_landlock_add_rule, rules, NET_PORT, rule, 0); /* before version 4 there is none, nor need */
 	}
 	if (!err && syscall(SYS_landlock_restrict_self, rules, 0))
 		err = -errno;
@@ -453,7 +478,8 @@ static int confine_loop(const struct zn_sandbox_folders *f)
 		return -errno;
 	err = confine_thread(&(struct confinement){.folder = f->fd,
 		.count = f->count,
-		.access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR});
+		.access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+		.listens = true});
 	return err ? err : give_up_most();
 }
 

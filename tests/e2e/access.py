@@ -344,5 +344,33 @@ def nobody_answers_in_place_of_the_daemon():
     check(OLD not in process.process.stdout.read(), "no token is sent")
 
 
+def missing(path):
+    """Ports that others have, as /health says on a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+        s.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        return parse_json(s.makefile().read().partition("\n\n")[2]).get("ports_missing", 0)
+
+
+@test_simulated
+def a_service_starts_without_its_port():
+    process, port = forger()
+    path = os.path.join(folder(), "own.sock")
+    options = ["--simulate", "--listen", f"127.0.0.1,unix:{path}", "--metrics-port", str(port)]
+    by_hand = run([ZERNELD, *options, "--ws-port", "0", "--control", "none"])
+    equal((by_hand.returncode, "another zerneld? choose --metrics-port" in by_hand.stderr), (1, True), "by hand")
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.bind(os.path.join(folder(), "notify"))
+    daemon = Daemon(*options, env={"NOTIFY_SOCKET": os.path.join(folder(), "notify")},
+                    expect=[f"cannot listen on 127.0.0.1:{port}: Address already in use by user {NOBODY}; "])
+    equal(told.recv(100), b"READY=1", "what systemd hears")
+    equal(missing(path), 1, "ports that others have")
+    equal(run([ZERNEL, "health", f"unix:{path}"]).returncode, 0, "it is no fault of the node")
+    process.kill()
+    wait_until(lambda: missing(path) == 0, "the port", 30)
+    equal(ask(port, "/health")[0], 200, "who answers there now")
+    check(any(f"port {port} is free" in line for line in daemon.lines()), daemon.lines())
+
+
 if __name__ == "__main__":
     main()

@@ -4,6 +4,7 @@
  * listen_test.c: sockets that listen (listen.c) and who is let in: addresses and paths, the limits of connections,
  * and what happens when accept4() fails.
  */
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <sys/stat.h>
@@ -507,6 +508,53 @@ T(listening)
 	stop();
 }
 
+static int hold_port(uint16_t *port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(!bind(fd, (struct sockaddr *)&at, len) && !listen(fd, 1) &&
+		!getsockname(fd, (struct sockaddr *)&at, &len));
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* Others have the port of the metrics: a service serves the other one, and this one once it is free. */
+T(a_service_waits_for_its_port)
+{
+	int log = dup(2), none = open("/dev/null", O_WRONLY | O_CLOEXEC), fd;
+	struct client c;
+	uint16_t port;
+
+	fd = hold_port(&port);
+	setenv("NOTIFY_SOCKET", "/nowhere", 1);
+	options.metrics_port = port;
+	dup2(none, 2);
+	start();
+	dup2(log, 2);
+	options.metrics_port = 0;
+	CHECK_EQ(s.stats.ports_missing, 1);
+	CHECK_EQ(zn_serve_port(&s, false), port);
+	c = dial(true);
+	CHECK_EQ(get(&c, "/alerts"), 404); /* it is that of the WebSocket */
+	hang_up(&c);
+	tick(10);
+	CHECK_EQ(s.stats.ports_missing, 1);
+	close(fd);
+	zn_log_level = ZN_ERROR;
+	tick(20);
+	zn_log_level = ZN_INFO;
+	CHECK_EQ(s.stats.ports_missing, 0);
+	c = dial(false);
+	CHECK_EQ(get(&c, "/alerts"), 200);
+	hang_up(&c);
+	unsetenv("NOTIFY_SOCKET");
+	stop();
+	close(log);
+	close(none);
+}
+
 static struct client dial_local(const char *path)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -666,6 +714,7 @@ int main(void)
 	RUN(accept_fails);
 	RUN(accept_fails_for_a_client);
 	RUN(listening);
+	RUN(a_service_waits_for_its_port);
 	RUN(local_clients);
 	RUN(listening_on_a_path);
 	RUN(length_of_a_path);

@@ -1110,6 +1110,35 @@ def test_status_without_a_daemon():
     check(run("--help", verb="status")[::2] == (0, ""), "--help")
 
 
+def health(*alerts):
+    def respond(n):
+        return answer(body_of(HEALTH if n % 2 else {"alerts": list(alerts)}))
+    with Server(respond) as s:
+        return run("127.0.0.1:%d" % s.port, verb="health")
+
+
+def firing(name, **more):
+    return {"alert": name, "state": "firing", "summary": name + " fires", **more}
+
+
+def test_health():
+    well = b"OK: zernel: no fault of the node"
+    check(health() == (0, well + b"\n", ""), health())
+    check(health(firing("gpu_idle"), firing("gpu_xid", xid="31")) == (0, well + b"\n", ""), "what is about programs")
+    check(health({**firing("gpu_lost"), "state": "pending"}) == (0, well + b"\n", ""), "what is not so yet")
+    for fault in ("gpu_lost", "gpu_ghost", "gpu_amdgpu", "gpu_hardware_errors", "gpu_driver_not_answering"):
+        want = "ERROR: zernel: %s: %s fires\n" % (fault, fault)
+        check(health(firing(fault), firing("driver_unresponsive")) == (1, want.encode(), ""), fault)
+    check(health(firing("gpu_xid", xid="79"))[0] == 1, "an error that no program makes")
+
+
+def test_health_is_no_users_to_decide():
+    """What a program of a user's own can bring about is told, and drains no node."""
+    for name in ("cuda_context_lost", "driver_unresponsive"):
+        want = "OK: zernel: no fault of the node; %s: %s fires\n" % (name, name)
+        check(health(firing(name)) == (0, want.encode(), ""), health(firing(name)))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit("usage: watch_test.py PATH_TO_ZERNEL [part of a test's name]")

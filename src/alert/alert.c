@@ -144,7 +144,7 @@ const char zn_alerts_defaults[] =
 	"alert driver_unresponsive\n"
 	"  expr      zernel_gpu_driver_stuck_seconds > 30s\n"
 	"  severity  critical\n"
-	"  summary   process {{pid}} is inside of the GPU driver for {{value|duration}}: a fault of the node\n"
+	"  summary   process {{pid}} is inside of the GPU driver for {{value|duration}}: it hangs, or memory that the call needs does not come\n"
 	"\n"
 	"alert process_blocked\n"
 	"  expr      zernel_process_blocked_seconds > 30s\n"

@@ -39,7 +39,7 @@ static const struct {
 		"zernel_hardware_blocked_seconds"},
 	{"gpu_ghost", "see who they are: zernel ghosts; end them, or let the epilog do it", "zernel_ghost_processes"},
 	{"driver_unresponsive",
-		"look at the kernel's log (dmesg) and nvidia-smi; drain the node: a restart of the job rarely helps",
+		"see where it sleeps: cat /proc/PID/task/*/wchan; in the driver: look at dmesg, drain the node",
 		"zernel_gpu_driver_stuck_seconds"},
 	{"process_blocked",
 		"see where it sleeps: cat /proc/PID/task/*/wchan; look at the kernel's log (dmesg) and at its mounts",

@@ -19,8 +19,8 @@ static struct zn_client client;
 /* An XID that is a program's doing says nothing of the node. */
 static bool is_of_node(struct zn_str alert, const char *name)
 {
-	static const char *const faults[] = {"driver_unresponsive", "gpu_ghost", "gpu_amdgpu", "gpu_lost",
-		"gpu_hardware_errors", "gpu_driver_not_answering"};
+	static const char *const faults[] = {
+		"gpu_ghost", "gpu_amdgpu", "gpu_lost", "gpu_hardware_errors", "gpu_driver_not_answering"};
 	const struct zn_xid_about *about;
 	char xid[16];
 
@@ -33,11 +33,13 @@ static bool is_of_node(struct zn_str alert, const char *name)
 	return about && !strcmp(about->severity, "critical");
 }
 
-/* What programs say of a GPU: a library of the user's own may say it, so it is told, and is no fault of the node. */
+/* What a program may bring about without a fault of the node, so it is told, and drains none: a library of its own says
+ * that a context is lost; a call of the driver does not come back, as its argument lies in a page of a file on FUSE, or
+ * on a file server that hangs. */
 static bool is_of_program(struct zn_str alert, const char *name)
 {
 	(void)alert;
-	return !strcmp(name, "cuda_context_lost");
+	return !strcmp(name, "cuda_context_lost") || !strcmp(name, "driver_unresponsive");
 }
 
 /* The alerts that are so, in a line; how many there are. */

@@ -9170,10 +9170,10 @@ void zn_metrics_proto(struct zn_out *o, const struct zn_state *state, uint32_t c
 
 #ifdef ZN_IN_output
 /* Appends the next request of one export to o, as much as fits: an ExportMetricsServiceRequest. *at is 0 at first, and
- * says then where to go on. False: there was nothing more, and o is as it was. The requests of one export are made in
- * one turn of the loop, after zn_agg_tick() or zn_agg_refresh(): series that come or go meanwhile would be there twice
- * or not at all. With less room than the above it is false as well, and o is full. now_wall_ms: of all points, since
- * 1970. */
+ * says then where to go on. False: there was nothing more, and o is as it was. Called after zn_agg_tick() or
+ * zn_agg_refresh(). An export may take several turns of the loop: of the metric that it stands at, series that come or
+ * go meanwhile are there twice, each time with its own time, or are left out until the next one. With less room than
+ * the above it is false as well, and o is full. now_wall_ms: of all points, since 1970. */
 bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_wall_ms, uint32_t *at);
 #endif
 
@@ -9189,7 +9189,12 @@ struct zn_export {
 	const struct zn_state *state;
 	struct zn_sender *sender;
 	uint64_t next_ns;   /* when the next one is due */
-	uint64_t render_ns; /* what the last one took */
+	uint64_t render_ns; /* what the last whole one took */
+	uint64_t made_ns;   /* what this one has taken so far */
+	uint64_t before;    /* the number of the last request before it */
+	uint64_t seen;      /* that of the last one that was settled when the next export was due */
+	uint32_t at;        /* where zn_otlp_next() goes on */
+	bool unfinished;
 	char text[ZN_DELIVERY_BYTES];
 };
 void zn_export_init(struct zn_export *e, const struct zn_state *state, struct zn_sender *sender);

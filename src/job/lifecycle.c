@@ -432,20 +432,30 @@ static uint32_t restart_of(const struct zn_message *m)
 	return zn_job_number_or_unknown(m->value[ZN_KEY_RESTART]);
 }
 
+/* Whether a job that only its control group told of is meant by what was said then. A message that waited in a file may
+ * be read after the group has gone; what was said after that is of another run. */
+static bool ran_when_said(struct zn_jobs *j, const struct zn_job *job, uint64_t said_ns)
+{
+	uint64_t gone_ns = zn_job_shared_of(j, job)->gone_ns;
+
+	return gone_ns ? said_ns < gone_ns : zn_job_runs(job);
+}
+
 /* The job that a start message is about, if it exists already: from an earlier message, or by its control group. */
-static struct zn_job *find_meant(struct zn_jobs *j, const struct zn_message *m)
+static struct zn_job *find_meant(struct zn_jobs *j, const struct zn_message *m, uint64_t said_ns)
 {
 	uint32_t restart = restart_of(m);
 	const char *sluid = m->value[ZN_KEY_SLUID];
-	struct zn_job *job = zn_jobs_find_known(j, m->value[ZN_KEY_ID], ZN_UNKNOWN);
+	struct zn_job *job = zn_jobs_find_known(j, m->value[ZN_KEY_ID], ZN_UNKNOWN), *other = NULL;
 
 	if ((!job || !zn_job_runs(job)) && sluid[0])
-		job = zn_jobs_find_known(j, sluid, ZN_UNKNOWN);
-	if (!job || !zn_job_runs(job) || job->epilog)
+		other = zn_jobs_find_known(j, sluid, ZN_UNKNOWN);
+	job = other ? other : job;
+	if (!job || job->epilog)
 		return NULL;
-	if (job->announced)
-		return restart == ZN_UNKNOWN || restart == job->restart ? job : NULL;
-	return zn_job_shared_of(j, job)->gone_ns ? NULL : job;
+	if (!job->announced)
+		return ran_when_said(j, job, said_ns) ? job : NULL;
+	return zn_job_runs(job) && (restart == ZN_UNKNOWN || restart == job->restart) ? job : NULL;
 }
 
 /* An earlier job of the same id ends here. */
@@ -537,7 +547,7 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 		return -ESTALE;
 	zn_job_discover(j);
 	settle_ended(j);
-	job = find_meant(j, m);
+	job = find_meant(j, m, start_ns);
 	fresh = !job;
 	if (fresh && !(job = begin_job(j, m->value[ZN_KEY_ID], why)))
 		return -ENOSPC;
@@ -546,6 +556,8 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 		forget_job(j, job);
 	if (err) /* a job that ran before is as it was */
 		return err;
+	if (!zn_job_runs(job)) /* its report was written without what is said now */
+		reopen_job(job);
 	job->source = source;
 	learn_keys(job, m);
 	name_job(j, job, m);

@@ -339,6 +339,33 @@ def a_job_of_a_tenth_of_a_second():
 
 
 @test
+def a_job_while_the_daemon_stands_still():
+    """The kernel's programs count it. Its prolog and epilog are read when its group has gone, and are of it."""
+    daemon, other = Node(), Driver("idle")
+    daemon.attached(CUDA)
+    env = {"SLURM_JOB_ID": "4711", "SLURM_JOB_USER": "alice", "ZERNEL_CONTROL": daemon.control}
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        run([ZERNEL, "job", "start", "--slurm"], env=env)
+        group = Group("freezer", V1 + "/job_4711/step_batch")
+        driver = Driver("storm", "--threads", "1", "--calls", "1009", gate=False, before=group.entered_by())
+        driver.report()
+        driver.end()
+        group.remove()
+        run([ZERNEL, "job", "end", "--slurm"], env=env)
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    wait_until(lambda: "ended" in daemon.jobs("4711"), "the end of the job")
+    equal(daemon.jobs("4711"), ["ended"], "jobs of this id")
+    path = os.path.join(folder(), "reports", "4711.json")
+    wait_until(lambda: os.path.exists(path), "its report")
+    with open(path) as file:
+        report = parse_json(file.read())
+    equal((report["user"], report["launches"]["kernel"]), ("alice", 1009), "the report")
+    other.end()
+
+
+@test
 def fifty_jobs_one_after_another():
     daemon, other = Node(), Driver("idle")
     daemon.attached(CUDA)

@@ -208,6 +208,65 @@ T(group_before_prolog)
 	CHECK_EQ(job_count(), 1);
 }
 
+/* A process with seven launches, whose group has gone before the daemon reads anything of it. */
+static struct zn_job *short_job(void)
+{
+	uint32_t slot;
+	struct zn_proc *p;
+
+	start();
+	slot = group("4711", 77);
+	p = process_of(slot, PID);
+	launch(p, 7);
+	zn_memory_exit(&memory, p);
+	group_gone(77);
+	return &jobs.job[slot];
+}
+
+T(a_prolog_that_is_read_after_its_job)
+{
+	struct zn_job *job = short_job();
+
+	CHECK(prolog("id=4711 uid=1000 time=1700000999000") == job); /* said a second before the group */
+	CHECK_EQ(job->start_ns, 999 * ZN_NS_PER_S);
+	epilog("id=4711 time=1700001000000");
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK_EQ(told.ended, 1);
+	CHECK_EQ(told.launches, 7);
+	CHECK_EQ(job_count(), 1);
+}
+
+T(a_prolog_that_is_read_after_the_report)
+{
+	struct zn_job *job = short_job();
+
+	pass(11);
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK(prolog("id=4711 uid=1000 sluid=s0123456789ABC time=1700000999000") == job);
+	CHECK_EQ(job->state, ZN_JOB_RUNNING);
+	epilog("id=4711 time=1700001000000");
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK_EQ(job->end_ns, 1000 * ZN_NS_PER_S);
+	CHECK_EQ(job->uid, 1000);
+	CHECK_EQ(told.ended, 2);
+	CHECK_EQ(told.launches, 7);
+	CHECK_EQ(job_count(), 1);
+}
+
+T(a_prolog_that_was_said_after_the_group_is_of_another_run)
+{
+	for (int late = 0; late < 2; late++) {
+		struct zn_job *job = short_job();
+
+		pass(late ? 11 : 1);
+		CHECK(prolog("id=4711 uid=1000 restart=1 time=1700001000500") != job);
+		CHECK_EQ(job->state, ZN_JOB_ENDED);
+		CHECK_EQ(told.ended, 1);
+		CHECK_EQ(told.launches, 7);
+		CHECK_EQ(job_count(), 2);
+	}
+}
+
 T(group_alone)
 {
 	struct zn_job *job;
@@ -593,6 +652,9 @@ int main(void)
 	RUN(an_epilog_alone_tells_the_number_of_a_sluid);
 	RUN(without_groups_the_epilog_ends_it);
 	RUN(group_before_prolog);
+	RUN(a_prolog_that_is_read_after_its_job);
+	RUN(a_prolog_that_is_read_after_the_report);
+	RUN(a_prolog_that_was_said_after_the_group_is_of_another_run);
 	RUN(group_alone);
 	RUN(epilog_without_prolog);
 	RUN(end_of_an_unknown_job);

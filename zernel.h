@@ -8121,7 +8121,8 @@ struct zn_jobs {
 	/* what is lost besides zn_shared.lost; NULL: nothing is known of it */
 	uint64_t (*lost)(const struct zn_state *state, enum zn_loss what);
 	const struct zn_state *state;
-	/* what happens to a job, for who keeps records of it; NULL: nobody does */
+	/* what happens to a job, for who keeps records of it; NULL: nobody does. started: also when an epilog has come and
+	 * the job goes on until its control group has gone */
 	void (*started)(void *owner, const struct zn_job *job);
 	void (*ended)(void *owner, struct zn_job *job);
 	void *owner;
@@ -9971,7 +9972,8 @@ void zn_control_tick(struct zn_control *c, uint64_t now_ns); /* time limits; rea
 
 struct zn_spool;
 struct zn_writer;
-/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job without a message has none. */
+/* For zn_jobs.started and ended: keeps the record of a job, or takes it away. A job without a message has none. The
+ * record of a job whose epilog has come says "end", with the time of its start. */
 void zn_spool_record(struct zn_writer *writer, const struct zn_job *job);
 void zn_spool_forget(struct zn_writer *writer, const struct zn_job *job);
 

@@ -77,7 +77,7 @@ static void on_job_start(void *daemon, const struct zn_job *job)
 {
 	struct zn_daemon *d = daemon;
 
-	zn_log(ZN_DEBUG, "job %s starts", job->id);
+	zn_log(ZN_DEBUG, "job %s %s", job->id, job->epilog ? "is ending" : "starts");
 	if (job->source != ZN_JOB_BY_CGROUP) /* no prolog announced this job: its control group is found again */
 		zn_spool_record(&d->writer, job);
 }

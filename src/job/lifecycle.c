@@ -11,6 +11,8 @@
 
 #define ROOM     16                  /* slots that are kept free while there are jobs that have ended */
 #define SHOWN_NS (300 * ZN_NS_PER_S) /* after its end, however often it is scraped */
+/* How long a job of which nothing is there may be behind Slurm's limit of its time, which can be moved */
+#define OVERDUE_NS (3600 * ZN_NS_PER_S)
 
 /* Nobody sends an epilog for it. */
 static bool by_hand(const struct zn_job *job)
@@ -206,6 +208,29 @@ static uint64_t last_sign(struct zn_jobs *j, const struct zn_job *job)
 	return gone_ns > epilog_ns ? gone_ns : epilog_ns;
 }
 
+/* When Slurm's limit of time was over for a job that only a file tells of: it may have ended while no daemon ran, and
+ * then no sign of its end comes. 0: something of it is there, or it may still run. */
+static uint64_t limit_passed(struct zn_jobs *j, const struct zn_job *job)
+{
+	uint64_t limit_s, now_s;
+
+	if (job->source != ZN_JOB_BY_FILE || by_hand(job) || job->processes || zn_job_shared_of(j, job)->cgroup_seen)
+		return 0;
+	limit_s = strtoull(zn_job_said(job, ZN_KEY_END_TIME), NULL, 10);
+	now_s = zn_wall_ms() / 1000;
+	return limit_s && now_s > limit_s ? zn_job_clamp_before(zn_now_ns(), (now_s - limit_s) * ZN_NS_PER_S) : 0;
+}
+
+/* When it ended, if there was neither an epilog nor the end of a control group; 0: it has not. */
+static uint64_t ended_without_sign(struct zn_jobs *j, const struct zn_job *job, uint64_t now_ns)
+{
+	uint64_t limit_ns = limit_passed(j, job);
+
+	if (limit_ns)
+		return zn_job_clamp_before(now_ns, limit_ns) >= OVERDUE_NS ? limit_ns : 0;
+	return job->empty_ns && zn_job_clamp_before(now_ns, job->empty_ns) >= ZN_JOB_GRACE_NS ? job->empty_ns : 0;
+}
+
 /* When it ended; 0: it has not. */
 static uint64_t ended_at(struct zn_jobs *j, const struct zn_job *job, uint64_t now_ns)
 {
@@ -215,8 +240,7 @@ static uint64_t ended_at(struct zn_jobs *j, const struct zn_job *job, uint64_t n
 	if (job->next_ns)
 		return sign_ns ? sign_ns : job->next_ns;
 	if (!sign_ns)
-		return job->empty_ns && zn_job_clamp_before(now_ns, job->empty_ns) >= ZN_JOB_GRACE_NS ? job->empty_ns
-												      : 0;
+		return ended_without_sign(j, job, now_ns);
 	if (by_hand(job) || (job->epilog && (row->gone_ns || !row->cgroup_seen)))
 		return sign_ns;
 	return zn_job_clamp_before(now_ns, sign_ns) >= ZN_JOB_GRACE_NS ? sign_ns : 0;
@@ -266,7 +290,7 @@ static void update_life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 		finish_job(j, job, at_ns);
 		return;
 	}
-	job->state = last_sign(j, job) ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
+	job->state = last_sign(j, job) || limit_passed(j, job) ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
 	if (job->state == ZN_JOB_RUNNING)
 		zn_job_gpus_count(j, job, now_ns);
 }
@@ -606,6 +630,8 @@ int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_
 	j->agg->arena->ops->job_unname(j->agg->arena, job->slot);
 	zn_agg_refresh(j->agg);
 	update_life(j, job, zn_now_ns());
+	if (zn_job_runs(job) && j->started) /* nobody says it again, should the daemon end before the job does */
+		j->started(j->owner, job);
 	return 0;
 }
 

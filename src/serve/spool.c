@@ -221,9 +221,24 @@ static bool is_taken(struct zn_spool *s)
 	return zn_spool_taken(s, (struct zn_str){s->text, o.len});
 }
 
+/* Acts on s->message. The record of a job whose epilog has come has the time of the start: it ends now, but for a
+ * control group that is still there. */
+static int act_on(struct zn_spool *s, bool record, char why[ZN_TEXT_MAX])
+{
+	struct zn_message *m = &s->message;
+	int err = 0;
+
+	if (record || m->verb == ZN_VERB_START)
+		err = zn_jobs_start(s->state->jobs, m, ZN_JOB_BY_FILE, why);
+	if (err || m->verb == ZN_VERB_START)
+		return err;
+	if (record)
+		m->value[ZN_KEY_TIME][0] = m->value[ZN_KEY_BOOT][0] = m->value[ZN_KEY_UPTIME][0] = '\0';
+	return zn_jobs_end(s->state->jobs, m, why);
+}
+
 static void take_file(struct zn_spool *s, int folder, const char *name)
 {
-	const struct zn_message *m = &s->message;
 	bool record = begins_with(name, ZN_SPOOL_RECORD), again;
 	char why[ZN_TEXT_MAX] = "";
 	int err = 0;
@@ -234,10 +249,9 @@ static void take_file(struct zn_spool *s, int folder, const char *name)
 	if (record && is_stale(s)) {
 		snprintf(why, sizeof(why), "the process that was tagged has ended");
 		err = -ESRCH;
-	} else if (!again && m->verb == ZN_VERB_START)
-		err = zn_jobs_start(s->state->jobs, m, ZN_JOB_BY_FILE, why);
-	else if (!again)
-		err = zn_jobs_end(s->state->jobs, m, why);
+	} else if (!again) {
+		err = act_on(s, record, why);
+	}
 	if (err)
 		refuse_file(s, name, why);
 	else if (!record)
@@ -325,7 +339,7 @@ void zn_spool_record(struct zn_writer *writer, const struct zn_job *job)
 	if (!writer || !writer->available[ZN_DIRECTORY_SPOOL] || !job->about.value[ZN_KEY_ID][0])
 		return;
 	m = job->about;
-	m.verb = ZN_VERB_START;
+	m.verb = job->epilog ? ZN_VERB_END : ZN_VERB_START;
 	ago_ms = (zn_now_ns() - job->start_ns) / ZN_NS_PER_MS;
 	zn_moment_now(&start);
 	start.wall_ms = job->start_wall_ms;

@@ -420,6 +420,27 @@ def a_group_that_an_earlier_run_left():
 
 
 @test
+def an_epilog_outlives_the_daemon():
+    """It came before the group went, and the group went while no daemon ran."""
+    first, group = Node(), Group("freezer", V1 + "/job_4711")
+    first.job("start", "4711")
+    first.job("end", "4711", "exit_code=1:0")
+    equal(first.jobs("4711"), ["ending"], "the job")
+    record = os.path.join(folder(), "jobs.d", "job-4711")
+
+    def says_end():
+        with contextlib.suppress(FileNotFoundError), open(record) as file:
+            return file.read().startswith("zernel 1 end\n")
+    wait_until(says_end, "a record that knows of the epilog")
+    first.end()
+    group.remove()
+    second = Node()
+    wait_until(lambda: second.jobs("4711") == ["ended"], "the end of the job")
+    equal(second.report("4711")["exit_code"], "1:0", "what its epilog said")
+    wait_until(lambda: not os.path.exists(record), "no record")
+
+
+@test
 def a_process_that_outlives_its_job():
     """Its tag is stale then, and the next job of the same id does not get it."""
     daemon = Node()

@@ -50,6 +50,7 @@ T(epilog_then_group)
 	pass(3);
 	epilog("id=4711");
 	CHECK_EQ(job->state, ZN_JOB_ENDING);
+	CHECK_EQ(told.started, 2); /* for its record */
 	pass_ms(500);
 	group_gone(77);
 	pass_ms(500);
@@ -454,6 +455,50 @@ T(a_daemon_that_comes_back)
 	CHECK_EQ(job->processes, 1);
 }
 
+#define RECORD "id=4711 uid=1000 time=1700000900000 end_time=1700001010" /* a limit in ten seconds */
+
+static struct zn_job *job_of_record(const char *text, enum zn_job_source source)
+{
+	start();
+	CHECK_EQ(zn_jobs_start(&jobs, say(text), source, why), 0);
+	return zn_jobs_find(&jobs, "4711", ZN_UNKNOWN);
+}
+
+T(a_job_that_only_its_record_tells_of_ends_behind_its_limit)
+{
+	struct zn_job *job = job_of_record(RECORD, ZN_JOB_BY_FILE);
+
+	pass(10);
+	CHECK_EQ(job->state, ZN_JOB_RUNNING);
+	pass(1);
+	CHECK_EQ(job->state, ZN_JOB_ENDING);
+	pass_ms(3598 * 1000);
+	CHECK_EQ(told.ended, 0);
+	pass(1);
+	CHECK_EQ(told.ended, 1);
+	CHECK_EQ(job->end_ns, 1010 * ZN_NS_PER_S);
+	CHECK_EQ(job->state, ZN_JOB_FREE); /* an hour after its end it is not shown any more */
+}
+
+T(a_job_that_may_still_run_has_no_end_by_its_limit)
+{
+	static const char *const texts[] = {RECORD, RECORD, RECORD, "id=4711 uid=1000",
+		"id=4711 uid=1000 end_time=9223372036854775807", RECORD " cgroup=/app.slice"};
+
+	for (size_t i = 0; i < ZN_LEN(texts); i++) {
+		struct zn_job *job = job_of_record(texts[i], i ? ZN_JOB_BY_FILE : ZN_JOB_BY_PROLOG);
+
+		if (i == 1)
+			group("4711", 77);
+		if (i == 2)
+			process_of(job->slot, PID);
+		pass_ms(7200 * 1000);
+		pass(1);
+		CHECK_EQ(job->state, ZN_JOB_RUNNING);
+		CHECK_EQ(told.ended, 0);
+	}
+}
+
 T(tagged_by_hand)
 {
 	struct zn_job *job;
@@ -665,6 +710,8 @@ int main(void)
 	RUN(from_a_file);
 	RUN(from_a_file_that_is_older_than_the_clock);
 	RUN(a_daemon_that_comes_back);
+	RUN(a_job_that_only_its_record_tells_of_ends_behind_its_limit);
+	RUN(a_job_that_may_still_run_has_no_end_by_its_limit);
 	RUN(tagged_by_hand);
 	RUN(a_tag_that_fails_changes_no_job);
 	RUN(a_tagged_process_ends_its_job);

@@ -21,9 +21,10 @@ T(what_was_left_is_taken_in_order)
 	write_text("run/jobs.d/left-1", H "end\nid=6\ntime=9\n");
 	write_text("run/jobs.d/left-2", H "start\nid=7\ntime=200\n");
 	write_text("run/jobs.d/job-5", H "start\nid=5\ntime=100\n");
+	write_text("run/jobs.d/job-8", H "end\nid=8\ntime=250\nexit_code=1:0\n"); /* its epilog has come */
 	write_text("run/jobs.d/.left-9", H "start\nid=9");
 	up();
-	CHECK_STR(said, "end 6\nstart 5 by 3\nstart 7 by 3\nend 7\n");
+	CHECK_STR(said, "end 6\nstart 5 by 3\nstart 7 by 3\nstart 8 by 3\nend 8\nend 7\n");
 	CHECK_EQ(log_lines, 0);
 	CHECK(!there("run/jobs.d/left-1") && !there("run/jobs.d/left-2") && !there("run/jobs.d/left-3"));
 	CHECK(there("run/jobs.d/job-5") && there("run/jobs.d/.left-9"));
@@ -242,6 +243,10 @@ T(records)
 	zn_spool_record(&writer, &jobs.job[3]);
 	zn_spool_forget(&writer, &jobs.job[3]);
 	CHECK_STR(said, "write 1 job-70_2: zernel 1 start\nid=70\ntime=1234\n" IS_BOOT "remove 1 job-70_2\n");
+	said[0] = '\0';
+	jobs.job[3].epilog = true; /* its group is still there */
+	zn_spool_record(&writer, &jobs.job[3]);
+	CHECK_STR(said, "write 1 job-70_2: zernel 1 end\nid=70\ntime=1234\n" IS_BOOT);
 	said[0] = '\0';
 	jobs.job[3].about = (struct zn_message){0}; /* known by its control group alone */
 	zn_spool_record(&writer, &jobs.job[3]);

@@ -7996,6 +7996,8 @@ struct zn_message {
  * with why. Numbers are checked: ids are 1 to 2^32-2, or (sites without Slurm) a word of up to 15 of [A-Za-z0-9._-]
  * that is not NUMBER_NUMBER. */
 int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
+/* The same of a file, which a later version may have left: keys that are not known are passed over. */
+int zn_message_read_file(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX]);
 /* False: it does not fit into ZN_MESSAGE_BYTES. Values that are not printable ASCII were refused when they were set. */
 bool zn_message_write(struct zn_out *o, const struct zn_message *m);
 /* Whether a value may be said for a key; else why has a line that names the key and what it must be. */

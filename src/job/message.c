@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * message.c: what a client says to the daemon about a job, as lines of printable ASCII: "zernel 1 VERB", then
- * key=value. Pure: text in, values out. A message is read strictly, as anybody may send one; whether what it says is
- * allowed is the business of control.c.
+ * key=value. Pure: text in, values out. A message is read strictly, as anybody may send one, but for keys of a later
+ * version in a file; whether what it says is allowed is the business of control.c.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -232,18 +232,29 @@ static int read_head(struct zn_message *m, struct zn_str *text, char why[ZN_TEXT
 	return m->verb ? 0 : fail_with(why, "no such verb; it may be start, end, list, show, report, hang or annotate");
 }
 
-static int read_pair(struct zn_message *m, struct zn_str line, char why[ZN_TEXT_MAX])
+/* As keys are named: a later version may know it. */
+static bool may_be_key(struct zn_str name)
+{
+	for (size_t i = 0; i < name.len; i++)
+		if ((name.at[i] < 'a' || name.at[i] > 'z') && name.at[i] != '_')
+			return false;
+	return name.len;
+}
+
+/* lenient: a key that is not known is passed over with its value. */
+static int read_pair(struct zn_message *m, struct zn_str line, bool lenient, char why[ZN_TEXT_MAX])
 {
 	const char *sign = line.len ? memchr(line.at, '=', line.len) : NULL;
-	size_t name = sign ? (size_t)(sign - line.at) : 0, len = line.len - name - 1;
+	struct zn_str name = {line.at, sign ? (size_t)(sign - line.at) : 0};
+	size_t len = line.len - name.len - 1;
 	char value[ZN_VALUE_BYTES + 1];
 	int key;
 
 	if (!sign)
 		return fail_with(why, "a line without '='");
-	key = zn_message_key((struct zn_str){line.at, name});
+	key = zn_message_key(name);
 	if (key < 0)
-		return fail_with(why, "an unknown key");
+		return lenient && may_be_key(name) ? 0 : fail_with(why, "an unknown key");
 	if (m->value[key][0]) {
 		snprintf(why, ZN_TEXT_MAX, "%s: it is there twice", keys[key].name);
 		return -EINVAL;
@@ -259,20 +270,31 @@ static int read_pair(struct zn_message *m, struct zn_str line, char why[ZN_TEXT_
 	return 0;
 }
 
-int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX])
+static int read_message(struct zn_message *m, struct zn_str left, bool lenient, char why[ZN_TEXT_MAX])
 {
-	struct zn_str left = {text, len}, line;
+	struct zn_str line;
 	int err;
 
 	*m = (struct zn_message){0};
-	if (len > ZN_MESSAGE_BYTES)
+	if (left.len > ZN_MESSAGE_BYTES)
 		return fail_with(why, "longer than 4096 bytes");
 	err = read_head(m, &left, why);
 	while (!err && left.len)
-		err = take_line(&left, &line) ? read_pair(m, line, why) : fail_with(why, "the last line has no end");
+		err = take_line(&left, &line) ? read_pair(m, line, lenient, why)
+					      : fail_with(why, "the last line has no end");
 	if (!err && verbs[m->verb].about_job && !m->value[ZN_KEY_ID][0])
 		return fail_with(why, "no id");
 	return err;
+}
+
+int zn_message_read(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX])
+{
+	return read_message(m, (struct zn_str){text, len}, false, why);
+}
+
+int zn_message_read_file(struct zn_message *m, const char *text, size_t len, char why[ZN_TEXT_MAX])
+{
+	return read_message(m, (struct zn_str){text, len}, true, why);
 }
 
 bool zn_message_write(struct zn_out *o, const struct zn_message *m)

@@ -96,7 +96,7 @@ static int read_message(struct zn_spool *s, int fd, char why[ZN_TEXT_MAX])
 	else if (err)
 		snprintf(why, ZN_TEXT_MAX, "cannot read it: %s", strerror(-err));
 	else
-		err = zn_message_read(&s->message, s->text, len, why);
+		err = zn_message_read_file(&s->message, s->text, len, why);
 	if (!err && s->message.verb != ZN_VERB_START && s->message.verb != ZN_VERB_END) {
 		snprintf(why, ZN_TEXT_MAX, "it is neither of a start nor of an end");
 		err = -EINVAL;

@@ -67,14 +67,19 @@ static void check_taken(const struct zn_message *m)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	char *block = malloc(len ? len : 1), why[ZN_TEXT_MAX];
-	struct zn_message m;
+	struct zn_message m, lenient;
 
 	memcpy(block, data, len);
 	memset(why, 0xaa, sizeof(why));
-	if (zn_message_read(&m, block, len, why))
+	if (zn_message_read_file(&m, block, len, why))
 		check_why(why);
 	else
 		check_taken(&m);
+	lenient = m;
+	if (zn_message_read(&m, block, len, why))
+		check_why(why);
+	else
+		check(!memcmp(&m, &lenient, sizeof(m)));
 	free(block);
 	return 0;
 }

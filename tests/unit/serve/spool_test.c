@@ -31,6 +31,23 @@ T(what_was_left_is_taken_in_order)
 	down();
 }
 
+/* After a downgrade, files have keys of the version before. */
+T(keys_of_a_later_version_are_passed_over)
+{
+	fresh();
+	down();
+	forget_all();
+	make_spool();
+	write_text("run/jobs.d/job-5", H "start\nid=5\nnewkey=1\ntime=100\n");
+	write_text("run/jobs.d/left-1", H "end\nnew_key=\x1b\nid=5\ntime=200\nnewkey=\n");
+	up();
+	CHECK_STR(said, "start 5 by 3\nend 5\n");
+	CHECK_EQ(log_lines, 0);
+	CHECK(there("run/jobs.d/job-5") && !there("run/jobs.d/left-1"));
+	CHECK_GOT(ask(H "start\nid=6\nnewkey=1\n"), "error: an unknown key\n");
+	down();
+}
+
 static const struct {
 	const char *name, *text, *why;
 } hostile[] = {
@@ -39,6 +56,8 @@ static const struct {
 	{"spool: a question", H "list\n", "spool: left-1: it is neither of a start nor of an end; removed"},
 	{"spool: a label that ends", H "start\nid=7\nname=\x1b[2J\n",
 		"spool: left-1: name: a byte that is not printable ASCII; removed"},
+	{"spool: what can be no key", H "start\nid=7\nNew=1\n", "spool: left-1: an unknown key; removed"},
+	{"spool: no key", H "start\nid=7\n=1\n", "spool: left-1: an unknown key; removed"},
 	{"spool: id of 2^64", H "start\nid=18446744073709551616\n",
 		"spool: left-1: id must be a number from 1 to 4294967294, or a word of up to 15 of A-Z a-z 0-9 . _ -, but not NUMBER_NUMBER; removed"},
 };
@@ -263,6 +282,7 @@ int main(void)
 	if (!mkdtemp(folder) || chmod(folder, 0755))
 		return 1;
 	RUN(what_was_left_is_taken_in_order);
+	RUN(keys_of_a_later_version_are_passed_over);
 	hostile_files();
 	RUN(what_is_no_file_of_a_client);
 	RUN(a_folder_that_others_can_write_is_not_read);

@@ -86,18 +86,28 @@ mail_report() {
 	failed "no mail for job $1"
 }
 
-# Reports since the last call, for each_ended. The time of a change of the file's inode is that of its renaming, so none
-# is missed that was being written. The mark moves before anything is handed on: nothing is sent twice.
+# Reports written since an hour before the last call, as lines of a time and a path. Only that time tells which is new:
+# an owner, a mode or a hard link of a file changes without it.
+list_reports() {
+	find "$reports" -maxdepth 1 -type f -name '*.json' -newer "$state/young" "$@" -printf '%T@ %p\n' >"$state/found" &&
+		sort "$state/found"
+}
+
+# Reports since the last call, for each_ended: those that it did not see. None is missed that was being written then. The
+# mark moves before anything is handed on: nothing is sent twice.
 find_ended() {
-	touch "$state/next" && : >"$state/ended" || return
-	[ ! -e "$state/last" ] ||
-		find "$reports" -maxdepth 1 -type f -name '*.json' -cnewer "$state/last" ! -cnewer "$state/next" >"$state/ended" ||
-		return
-	mv "$state/next" "$state/last"
+	touch "$state/next" || return
+	[ -e "$state/last" ] || touch -r "$state/next" "$state/last" || return
+	touch -r "$state/last" -d '-1 hour' "$state/young" || return
+	if [ ! -e "$state/seen" ]; then
+		list_reports ! -cnewer "$state/last" >"$state/now" && mv "$state/now" "$state/seen" || return
+	fi
+	list_reports >"$state/now" && comm -13 "$state/seen" "$state/now" >"$state/ended" || return
+	mv "$state/now" "$state/seen" && mv "$state/next" "$state/last"
 }
 
 each_ended() {
-	while read -r path; do
+	while read -r _ path; do
 		id=${path##*/} restart=0
 		id=${id%.json}
 		case $id in *_*) restart=${id#*_} id=${id%%_*} ;; esac

@@ -483,11 +483,21 @@ def the_line_of_a_report_fits_a_comment_of_slurm():
     driver.let_go()
 
 
-def reports(*options):
-    """One call of zernel-reports.sh, with a stand-in of the mailer, and one of sacctmgr that goes on as the real one:
-    (what they were told, its stderr)."""
+def reports(*options, away="nothing"):
+    """One call of zernel-reports.sh, with a stand-in of the mailer, and some of Slurm's commands that go on as the real
+    ones: (what mailer and sacctmgr were told, its stderr). What the others were asked is in the file `asked`."""
     tools, told = f"{site.folder}/tools", f"{site.folder}/told"
     os.makedirs(tools, exist_ok=True)
+    for name in ("squeue", "scontrol"):
+        with open(f"{tools}/{name}", "w") as file:
+            file.write(f'#!/bin/sh\necho {name} "$@" >> {tools}/asked\n'
+                       f'case "{name} $*" in *"$(cat {tools}/away)"*) echo "slurm_load_jobs error: Unable to contact '
+                       f'slurm controller (connect failure)" >&2; exit 1 ;; esac\nexec /usr/bin/{name} "$@"\n')
+        os.chmod(f"{tools}/{name}", 0o755)
+    with open(f"{tools}/away", "w") as file:
+        file.write(away)
+    with open(f"{tools}/asked", "w"):
+        pass
     for name in ("sacctmgr", "mailer"):
         with open(f"{tools}/{name}", "w") as file:
             file.write(f'#!/bin/sh\nprintf "%s|" {name} "$@" >> {told}\n[ {name} = sacctmgr ] || cat >> {told}\n'
@@ -506,6 +516,11 @@ def reports(*options):
             return file.read(), done.stderr
     except FileNotFoundError:
         return "", done.stderr
+
+
+def asked():
+    with open(f"{site.folder}/tools/asked") as file:
+        return file.read()
 
 
 @test
@@ -548,6 +563,15 @@ def reports_become_comments_and_mail():
         check(part in told, f"{part!r} in the mail: {told}")
     equal(told.count("To: "), 1, "mails")
     equal(reports("-c", "-m"), ("", ""), "what is said twice")
+    for path in glob.glob(f"{site.reports}/*"):  # as by a backup, and by systemd with another group of the service
+        os.link(path, f"{path}.link")
+        os.unlink(f"{path}.link")
+        os.chmod(path, 0o600)
+        os.chmod(path, 0o640)
+        os.chown(path, -1, 1)
+        os.chown(path, -1, 0)
+    equal(reports("-c", "-m"), ("", ""), "what is said of files whose inodes have changed")
+    equal(asked(), "", "what Slurm is asked about these")
 
 
 @test

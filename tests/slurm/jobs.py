@@ -575,6 +575,25 @@ def reports_become_comments_and_mail():
 
 
 @test
+def what_slurm_does_not_answer_about_is_for_the_next_call():
+    site.hooked()
+    reports("-m")
+    job = submit("true\n", "--mail-type=ALL", "--mail-user=who@example.org")
+    site.cluster.wait(job, "COMPLETED")
+    report(job)
+    wait_until(lambda: site.cluster.say("sacct", "-n", "-X", "-P", "-j", job, "-o", "State") == "COMPLETED",
+               "the job that ended is in the database")
+    for away in ("squeue", "squeue", "show job"):
+        equal(reports("-c", "-m", away=away), ("", f"zernel-reports: job {job}: Slurm does not answer\n"),
+              f"without {away}")
+    told, why = reports("-c", "-m")
+    equal(why, "", "complaints")
+    check(f"|jobid={job}|set|AdminComment=" in told and told.count("To: who@example.org\n") == 1,
+          f"a comment and a mail: {told}")
+    equal(reports("-c", "-m"), ("", ""), "what is said twice")
+
+
+@test
 def a_mailer_that_fails_is_complained_of():
     site.hooked()
     reports("-m")

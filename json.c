@@ -67,10 +67,9 @@ static void out_escape(struct zn_out *o, char c)
 	}
 }
 
-/* RFC 8259, section 7: what must be escaped. */
-static bool needs_escape(char c)
+static bool is_plain(char c)
 {
-	return (uint8_t)c < 0x20 || c == '"' || c == '\\';
+	return (uint8_t)c >= 0x20 && (uint8_t)c < 0x7f && c != '"' && c != '\\';
 }
 
 /* How many bytes at the start of a text stand for themselves. */
@@ -78,9 +77,25 @@ static size_t plain_run(const char *at, size_t len)
 {
 	size_t n = 0;
 
-	while (n < len && !needs_escape(at[n]) && (uint8_t)at[n] < 0x80)
+	while (n < len && is_plain(at[n]))
 		n++;
 	return n;
+}
+
+/* A character that is not plain: its bytes. What must be escaped is (RFC 8259, section 7), and the control characters
+ * that need not be, as whoever reads JSON on a terminal must not have it steered: the last byte of those is their
+ * number. */
+static size_t out_other(struct zn_out *o, const char *bytes, size_t len)
+{
+	size_t n = *bytes == '"' || *bytes == '\\' ? 1 : zn_utf8_control(bytes, len);
+
+	if (n)
+		out_escape(o, bytes[n - 1]);
+	else if ((n = zn_utf8_length(bytes, len)))
+		zn_out_bytes(o, bytes, n);
+	else
+		zn_out_text(o, ZN_UTF8_REPLACEMENT);
+	return n ? n : 1;
 }
 
 static void out_quoted(struct zn_out *o, const char *bytes, size_t len)
@@ -88,13 +103,10 @@ static void out_quoted(struct zn_out *o, const char *bytes, size_t len)
 	zn_out_char(o, '"');
 	for (size_t n; len; bytes += n, len -= n) {
 		n = plain_run(bytes, len);
-		if (!n && needs_escape(*bytes))
-			out_escape(o, *bytes);
-		else if (n || (n = zn_utf8_length(bytes, len)))
+		if (n)
 			zn_out_bytes(o, bytes, n);
 		else
-			zn_out_text(o, ZN_UTF8_REPLACEMENT);
-		n += !n;
+			n = out_other(o, bytes, len);
 	}
 	zn_out_char(o, '"');
 }

@@ -3374,6 +3374,9 @@ uint32_t zn_utf8_step(uint32_t state, uint8_t byte);
 #define ZN_UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 /* The bytes of the character at the start of a text, or 0 if it is cut or not well-formed. */
 size_t zn_utf8_length(const char *at, size_t len);
+/* The bytes of the control character at the start of a text, which may steer a terminal: below U+0020, or U+007F to
+ * U+009F. 0: it begins with none. */
+size_t zn_utf8_control(const char *at, size_t len);
 
 /* Takes off what stands before the first `until`; false: there is none, and nothing is taken. */
 bool zn_str_cut(struct zn_str *text, char until, struct zn_str *before);

@@ -563,6 +563,7 @@ def test_report():
     equal(answered(b"ok\nJob 7\n  wall\x1b[2J 1 s\n", "report", "7"),
           (0, "Job 7\n  wall?[2J 1 s\n", "", "zernel 1 report\nid=7\n"),
           "a page")
+    equal(answered("ok\nname \x9b2J\x7f \xa0\xdb\n".encode(), "report", "7")[1], "name ??2J? \xa0\xdb\n", "C1")
     equal(answered(b"ok\njob 7", "report", "7", "--line"), (0, "job 7\n", "", "zernel 1 report\nid=7\nline=1\n"),
         "a line")
     equal(answered(b"ok\nSubject: Job 7\n\nJob 7\n", "report", "7", "--mail"),

@@ -59,6 +59,15 @@ size_t zn_utf8_length(const char *at, size_t len)
 	return 0;
 }
 
+size_t zn_utf8_control(const char *at, size_t len)
+{
+	if (!len)
+		return 0;
+	if ((uint8_t)*at < 0x20 || *at == 0x7f)
+		return 1;
+	return len > 1 && (uint8_t)at[0] == 0xc2 && (uint8_t)at[1] >= 0x80 && (uint8_t)at[1] < 0xa0 ? 2 : 0;
+}
+
 static const char pairs[] = "0001020304050607080910111213141516171819"
 			    "2021222324252627282930313233343536373839"
 			    "4041424344454647484950515253545556575859"

@@ -354,9 +354,10 @@ static bool print_text(struct zn_str text)
 {
 	char *at = (char *)text.at;
 
-	for (size_t i = 0; i < text.len; i++)
-		if (((unsigned char)at[i] < ' ' && at[i] != '\n') || at[i] == 0x7f)
-			at[i] = '?';
+	for (size_t i = 0, n; i < text.len; i += n ? n : 1) {
+		n = at[i] == '\n' ? 0 : zn_utf8_control(at + i, text.len - i);
+		memset(at + i, '?', n);
+	}
 	return zn_term_write(at, text.len) && (!text.len || at[text.len - 1] == '\n' || zn_term_write("\n", 1));
 }
 

@@ -316,11 +316,46 @@ static void write_document(struct zn_out *o, const void *what)
 T(writer_document)
 {
 	static const char want[] =
-		"{\"text\":\"q\\\" b\\\\ \\b\\f\\n\\r\\t \\u0001 \\u001f \x7f \xc3\xa9 " FFFD "\","
+		"{\"text\":\"q\\\" b\\\\ \\b\\f\\n\\r\\t \\u0001 \\u001f \\u007f \xc3\xa9 " FFFD "\","
 		"\"list\":[18446744073709551615,[],{\"a\\\"\":null},true,false,1.5,142.0,0.25],\"empty\":{}}";
 
 	check_output(write_document, NULL, want, strlen(want));
 	CHECK_EQ(zn_json_check(S(want)), 0);
+}
+
+static void write_text(struct zn_out *o, const void *what)
+{
+	struct zn_json j;
+
+	zn_json_begin(&j, o);
+	zn_json_bytes(&j, ((const struct zn_str *)what)->at, ((const struct zn_str *)what)->len);
+}
+
+/* What steers a terminal is written by its number, and read back as it was. */
+static void control_characters(void)
+{
+	static const struct {
+		const char *name;
+		struct zn_str text, want;
+	} rows[] = {
+		{"first and last of C1", S("\xc2\x80-\xc2\x9f"), S("\"\\u0080-\\u009f\"")},
+		{"one that begins a sequence", S("a\xc2\x9b[2J"), S("\"a\\u009b[2J\"")},
+		{"around them", S("~\x7f\xc2\xa0\xc3\x9b"), S("\"~\\u007f\xc2\xa0\xc3\x9b\"")},
+		{"no character", S("\x9b\xc2"), S("\"" FFFD FFFD "\"")},
+		{"cut", S("\xc2\x9b\xc2"), S("\"\\u009b" FFFD "\"")},
+	};
+	char got[16];
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_str text = {exact(rows[i].text.at, rows[i].text.len), rows[i].text.len};
+
+		t_begin(rows[i].name);
+		check_output(write_text, &text, rows[i].want.at, rows[i].want.len);
+		CHECK_EQ(zn_json_check(rows[i].want), 0);
+		if (i < 3)
+			CHECK_MEM(got, zn_json_string(rows[i].want, got, sizeof(got)), text.at, text.len);
+		free((char *)text.at);
+	}
 }
 
 T(writer_depth)
@@ -699,6 +734,7 @@ int main(void)
 	utf8_texts();
 	RUN(utf8_automaton_knows_each_code_point);
 	RUN(writer_document);
+	control_characters();
 	RUN(writer_depth);
 	RUN(documents_cut_between_items);
 	RUN(coming_back_to_a_mark);

@@ -343,7 +343,8 @@ def test_another_kind_of_socket():
 def test_hostile_environment():
     """Values that are huge or no text; what cannot be said is left out, and the message is whole."""
     env = {name: value for name, value in SLURM.items() if name != "SLURM_JOB_RESTART_COUNT"}
-    env.update({"SLURM_JOB_USER": "a\"b\n\x1b[2J", "SLURM_JOB_ACCOUNT": "x" * 100000, "SLURM_JOB_RESTART_COUNT": "-1",
+    env.update({"SLURM_JOB_USER": "a\"b\n\x1b[2J", "SLURM_JOB_ACCOUNT": "x" * 100000, "SLURM_JOB_QOS": "q" * 256,
+                "SLURM_JOB_RESTART_COUNT": "-1",
                 "SLURM_ARRAY_TASK_ID": "4294967294", "SLURM_JOB_NAME": "\udcff\udcfe", "SLURM_JOB_PARTITION": "",
                 "SLURM_CLUSTER_NAME": "a\\n=b"})
     env.update({f"X{i}": "y" * 1000 for i in range(500)})
@@ -353,8 +354,18 @@ def test_hostile_environment():
         equal((done.returncode, done.stdout, done.stderr), (0, b"", b""), "start")
         pairs = dict(line.split("=", 1) for line in fake.messages[0].split("\n")[1:-1])
         del pairs["time"]
-        equal(pairs, {"id": "4711", "uid": "1000", "user": 'a"b??[2J', "account": "x" * 256, "name": "??",
+        equal(pairs, {"id": "4711", "uid": "1000", "user": 'a"b??[2J', "qos": "q" * 256, "name": "??",
                       "nodelist": "n[1-4]", "gpus": "0,1", "cluster": "a\\n=b"}, "what is said")
+        fake.close()
+
+
+def test_values_that_are_too_long():
+    """A list of nodes that was cut would name too few, and its last one wrongly; of a name its beginning is shown."""
+    with folder() as where:
+        fake = Fake(f"{where}/run/control.sock", lambda _: b"ok\nnull")
+        call(where, "start", "--slurm", env={**SLURM, "SLURM_NODELIST": "n" * 257, "SLURM_JOB_NAME": "a" * 300})
+        check("nodelist=" not in fake.messages[0], f"no list of nodes: {fake.messages[0]}")
+        check("\nname=" + "a" * 256 + "\n" in fake.messages[0], f"the name: {fake.messages[0]}")
         fake.close()
 
 

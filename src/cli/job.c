@@ -170,8 +170,13 @@ static bool take_arguments(struct zn_call *c, int argc, char **argv)
 	return true;
 }
 
-/* Values from Slurm's environment. A value that a message cannot carry is left out, but for the id. Values of the
- * command line stay. */
+/* What a message carries is the whole value, but for a name. */
+static bool may_carry(enum zn_key key, const char *value)
+{
+	return key == ZN_KEY_NAME || strlen(value) < ZN_VALUE_BYTES;
+}
+
+/* Values from Slurm's environment. A value that a message cannot carry is left out. Values of the command line stay. */
 static void take_environment(struct zn_call *c)
 {
 	char why[ZN_TEXT_MAX];
@@ -181,11 +186,13 @@ static void take_environment(struct zn_call *c)
 
 		for (enum zn_key key = 0; key < ZN_KEY_COUNT; key++) {
 			const char *variable = zn_key_variable(key);
+			const char *given = *at + len + ((*at)[len] == '=');
 			char *value = c->message.value[key];
 
 			if (!variable || *value || strlen(variable) != len || memcmp(variable, *at, len))
 				continue;
-			zn_message_set(&c->message, key, *at + len + ((*at)[len] == '='));
+			if (may_carry(key, given))
+				zn_message_set(&c->message, key, given);
 			if (*value && !zn_message_check(key, value, why))
 				*value = '\0';
 		}

@@ -3075,7 +3075,7 @@ struct zn_sample {
 	const struct zn_exemplar *exemplar;
 	uint32_t exemplars;
 	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
-	uint64_t since_ms;          /* since 1970: when it began to count */
+	uint64_t since_ms;          /* since 1970: when it began to count; 0: not known */
 };
 struct zn_state;
 struct zn_json;

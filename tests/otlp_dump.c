@@ -28,6 +28,7 @@ uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 }
 
 static struct zn_sim sim;
+static struct zn_hardware hardware = {.count = 1};
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -55,6 +56,10 @@ static int simulate(bool server)
 	view.probe = &probe;
 	for (enum zn_insn i = 0; i < ZN_INSN_COUNT; i++)
 		probe.bias[i] = (struct zn_bias){512, 2048000, 3900, 4000, 4100, 5000, 9000};
+	/* as one that a driver had counted before the daemon came */
+	strcpy(hardware.device[0].id, "0");
+	zn_reading_set(&hardware.device[0].now, ZN_FIGURE_ECC_UNCORRECTED, 3);
+	view.hardware = &hardware;
 	zn_agg_tick(&agg, zn_now_ns());
 	zn_sim_step(&sim, 6000);
 	zn_agg_tick(&agg, zn_now_ns() + ZN_NS_PER_S);

@@ -746,7 +746,8 @@ static const char docs_head[] =
 	"after its end, less only where other jobs need the room. A job that is requeued runs again under its `job_id`: only the "
 	"newest run is shown, from 0 on, which reads as a reset of a counter; the reports keep them apart.\n\n"
 	"OpenMetrics 1.0, which Prometheus asks for by itself, has the same samples, and `<name>_created` beside each counter, "
-	"summary and histogram: when it was 0, which is the process's first hooked call or the daemon's start. In text 0.0.4 "
+	"summary and histogram: when it was 0, which is the process's first hooked call or the daemon's start. What the drivers of "
+	"GPUs and the kernel count has none: it has grown since before the daemon. In text 0.0.4 "
 	"an info is a gauge. Prometheus with native histograms asks for Protocol Buffers: docs/SERVING.md says what it gets.\n\n"
 	"| metric | type | labels | meaning |\n|---|---|---|---|\n";
 static const char docs_collects[] =

@@ -31,10 +31,12 @@ static void put_figures(struct zn_walk *w, const struct zn_device *d, const stru
 	}
 }
 
+/* What drivers and the kernel count has been growing since before the daemon: since when is not known. */
 void zn_metrics_hardware_figures(struct zn_walk *w)
 {
 	const struct zn_hardware *h = w->state->hardware;
 
+	w->sample.since_ms = 0;
 	for (uint32_t i = 0; h && i < h->count; i++)
 		put_figures(w, &h->device[i], w->metric->arg);
 }

@@ -53,10 +53,14 @@ static void put_labels(struct zn_out *o, const struct zn_sample *s)
 	}
 }
 
+/* ms: 0: not known, and left out. */
 static void put_stamp(struct zn_out *o, uint32_t field, uint64_t ms)
 {
-	size_t mark = zn_protobuf_open(o, field);
+	size_t mark;
 
+	if (!ms)
+		return;
+	mark = zn_protobuf_open(o, field);
 	zn_protobuf_u64(o, STAMP_S, ms / 1000);
 	zn_protobuf_u64(o, STAMP_NS, ms % 1000 * ZN_NS_PER_MS);
 	zn_protobuf_close(o, mark);

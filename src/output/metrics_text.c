@@ -274,10 +274,10 @@ static void put_number(struct text *t, char *to, uint64_t v, int decimals)
 	end_line(t->out, decimals ? zn_text_scaled(to, v, decimals) : zn_text_u64(to, v));
 }
 
-/* OpenMetrics: when a counter, summary or histogram was 0. */
+/* OpenMetrics: when a counter, summary or histogram was 0, if that is known. */
 static void put_created(struct text *t, uint64_t since_ms)
 {
-	if (t->openmetrics && !t->brief)
+	if (t->openmetrics && !t->brief && since_ms)
 		put_number(t, begin_again(t, TEXT("_created")), since_ms, 3);
 }
 

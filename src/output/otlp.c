@@ -114,7 +114,8 @@ static void put_times(const struct request *r, const struct zn_sample *s)
 {
 	uint64_t start_ns = s->since_ms * ZN_NS_PER_MS;
 
-	if (data_of(s) != GAUGE) /* the clock may have been set back since: a point does not begin after it ends */
+	/* The clock may have been set back since: a point does not begin after it ends. */
+	if (data_of(s) != GAUGE && start_ns)
 		zn_protobuf_fixed64(r->out, START, start_ns < r->now_ns ? start_ns : r->now_ns);
 	zn_protobuf_fixed64(r->out, TIME, r->now_ns);
 }

@@ -194,6 +194,29 @@ T(throttling)
 	CHECK_EQ(count_with("zernel_gpu_throttled_seconds_total{"), 0);
 }
 
+/* Errors that were there before the daemon came are not new ones, and nobody knows since when they are counted. */
+T(what_was_counted_before)
+{
+	struct zn_device *d = start_device();
+
+	set_figure(d, ZN_FIGURE_ECC_UNCORRECTED, 3, ZN_SOURCE_NVML);
+	set_figure(d, ZN_FIGURE_PCIE_FATAL, 5, ZN_SOURCE_SYS);
+	view.start_wall_ms = zn_wall_ms(); /* just now */
+	render(true);
+	CHECK_STR(value_of(series_of[ZN_FIGURE_ECC_UNCORRECTED]), "3");
+	CHECK_EQ(count_with("zernel_gpu_ecc_errors_created"), 0);
+	CHECK_EQ(count_with("zernel_gpu_pcie_errors_created"), 0);
+	CHECK(count_with("zernel_lost_created{") > 0);
+	for (int s = 1; s < 5; s++)
+		zn_alerts_tick(&alerts, view.start_ns + s * ZN_NS_PER_S);
+	CHECK_EQ(alerts.count, 0);
+	set_figure(d, ZN_FIGURE_PCIE_FATAL, 6, ZN_SOURCE_SYS);
+	zn_alerts_tick(&alerts, view.start_ns + 5 * ZN_NS_PER_S);
+	CHECK_EQ(alerts.count, 1);
+	CHECK_STR(alerts.alert[0].rule->name, "gpu_hardware_errors");
+	CHECK(alerts.alert[0].value == 1);
+}
+
 /* What a driver or an exporter calls a GPU, of each byte in turn, to the last place: the reader of metrics.h is strict. */
 T(hostile_names)
 {
@@ -237,6 +260,7 @@ int main(void)
 	RUN(links);
 	RUN(sources);
 	RUN(throttling);
+	RUN(what_was_counted_before);
 	RUN(hostile_names);
 	RUN(most_of_all);
 	return t_end();

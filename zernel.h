@@ -3076,6 +3076,7 @@ struct zn_sample {
 	uint32_t exemplars;
 	const struct zn_bias *bias; /* the calibration, of which only quantiles are kept */
 	uint64_t since_ms;          /* since 1970: when it began to count; 0: not known */
+	bool hides_0;               /* a counter that has no series while it is 0 */
 };
 struct zn_state;
 struct zn_json;
@@ -6151,6 +6152,7 @@ struct zn_rule_work {
 	const struct zn_rule_node *first; /* of a rule with clear at: its first comparison */
 	double clear_at;
 	uint64_t now_ns, wall_ms; /* of this evaluation */
+	uint64_t began_ns;        /* since when these rules are evaluated each tick; 0: not known */
 	uint64_t lost;            /* instances and series without room */
 	struct zn_element element[ZN_ELEMENTS_MAX];
 	uint32_t element_count;
@@ -8854,6 +8856,7 @@ struct zn_metric {
 	enum zn_metric_type type;
 	uint8_t twin;    /* enum zn_twin: a summary whose durations are a histogram too, by a name of its own */
 	uint8_t collect; /* enum zn_collect; 0: as its labels say */
+	bool hides_0;    /* a counter of what is rare: it has no series before it happens */
 	const char *labels;
 	zn_metric_rows *emit;
 	const void *arg; /* of emit */

@@ -224,6 +224,7 @@ int zn_alerts_open(
 
 	zn_pages_clear(a, offsetof(struct zn_alerts, book));
 	a->work.past_count = 0;
+	a->work.began_ns = 0;
 	memset(a->work.past_slot, 0, sizeof(a->work.past_slot));
 	a->work.lost = 0;
 	a->work.past_quota = (struct zn_quota){0};
@@ -580,6 +581,7 @@ void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
 	a->work.rules = a->rules;
 	a->work.now_ns = now_ns;
 	a->work.wall_ms = zn_wall_ms();
+	a->work.began_ns = a->work.began_ns ? a->work.began_ns : now_ns;
 	count_places(a);
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
 		struct evaluation e = {a, &a->rules->rule[i], now_ns, 0};
@@ -618,6 +620,7 @@ int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX])
 	}
 	sweep_inactive(a, zn_now_ns());
 	a->rules = fresh;
+	a->work.began_ns = 0; /* what only new rules look at was not looked at before */
 	snprintf(why, ZN_TEXT_MAX, "alert rules in use: %u", fresh->rule_count);
 	return 0;
 }

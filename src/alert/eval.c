@@ -98,6 +98,8 @@ uint32_t zn_rule_whose(const struct zn_rule_work *w, struct zn_str pid)
 
 /* ---- The past of a series: its points are window / 8 apart or more, so the oldest is as old as the window. ---- */
 
+#define POINTS_OF_WINDOW (ZN_PAST_POINTS - 2)
+
 static uint32_t past_at(const struct zn_rule_work *w, uint64_t key)
 {
 	uint32_t mask = ZN_LEN(w->past_slot) - 1, at = (uint32_t)(key >> 32) & mask;
@@ -116,15 +118,23 @@ static void point_add(struct zn_past *past, uint64_t ns, double total)
 		past->count++;
 }
 
-/* A counter that began within the window was 0 then; when a gauge began says nothing. */
-static void past_begin(struct zn_rule_work *w, struct zn_past *past, const struct zn_selector *sel, uint64_t since_ms)
+/* A counter that began within the window was 0 then; when a gauge began says nothing. One that hides its 0 was 0 for as
+ * long as these rules looked and did not see it. */
+static void past_begin(
+	struct zn_rule_work *w, struct zn_past *past, const struct zn_selector *sel, const struct zn_sample *s)
 {
-	uint64_t age_ns;
+	uint64_t ran_ns = w->began_ns ? w->now_ns - w->began_ns : 0, age_ns, step_ns;
 
-	if (!sel->counter || !since_ms)
+	if (!sel->counter || !s->since_ms)
 		return;
-	age_ns = since_ms < w->wall_ms ? (w->wall_ms - since_ms) * ZN_NS_PER_MS : 1;
-	if (age_ns <= sel->window_ns && age_ns < w->now_ns)
+	age_ns = step_ns = s->since_ms < w->wall_ms ? (w->wall_ms - s->since_ms) * ZN_NS_PER_MS : 1;
+	if (age_ns > sel->window_ns && s->hides_0) {
+		age_ns = ran_ns < sel->window_ns ? ran_ns : sel->window_ns;
+		step_ns = sel->window_ns / POINTS_OF_WINDOW;
+	}
+	if (age_ns > sel->window_ns || age_ns >= w->now_ns)
+		return;
+	for (; step_ns && age_ns; age_ns -= step_ns < age_ns ? step_ns : age_ns)
 		point_add(past, w->now_ns - age_ns, 0);
 }
 
@@ -154,7 +164,7 @@ static struct zn_past *past_of(
 	past = &w->past[w->past_count++];
 	w->past_slot[at] = (uint16_t)w->past_count;
 	*past = (struct zn_past){.key = key, .total = value, .last = value, .whose = whose};
-	past_begin(w, past, sel, s->since_ms);
+	past_begin(w, past, sel, s);
 	return past;
 }
 
@@ -185,7 +195,7 @@ static bool past_rise(
 		e->match = w->now_ns - past->point[from].ns;
 	}
 	if (past->seen_ns != w->now_ns &&
-		(!past->count || w->now_ns - past->point[past->newest].ns >= sel->window_ns / (ZN_PAST_POINTS - 2)))
+		(!past->count || w->now_ns - past->point[past->newest].ns >= sel->window_ns / POINTS_OF_WINDOW))
 		point_add(past, w->now_ns, past->total);
 	past->seen_ns = w->now_ns;
 	return any;

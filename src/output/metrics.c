@@ -7,23 +7,24 @@
 
 #include "zernel.h"
 
-/* Type, twin and collect of struct zn_metric. What a metric is of, its labels say: a process if one of them is `pid` or
- * `service`, a job if one is `job_id` or `comm`, else the node. Those with another word before their type are of
- * that. */
-#define COUNTER          ZN_METRIC_COUNTER, ZN_TWIN_NONE, 0
-#define GAUGE            ZN_METRIC_GAUGE, ZN_TWIN_NONE, 0
-#define INFO             ZN_METRIC_INFO, ZN_TWIN_NONE, 0
-#define SUMMARY          ZN_METRIC_SUMMARY, ZN_TWIN_NONE, 0
-#define DURATIONS        ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0
-#define FINE_DURATIONS   ZN_METRIC_SUMMARY, ZN_TWIN_FINE, 0
-#define BRIEF_QUANTILES  ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, ZN_COLLECT_QUANTILES
-#define JOB_GAUGE        ZN_METRIC_GAUGE, ZN_TWIN_NONE, ZN_COLLECT_JOB
-#define JOB_INFO         ZN_METRIC_INFO, ZN_TWIN_NONE, ZN_COLLECT_JOB
-#define DETAIL_COUNTER   ZN_METRIC_COUNTER, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
-#define DETAIL_GAUGE     ZN_METRIC_GAUGE, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
-#define DETAIL_INFO      ZN_METRIC_INFO, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
-#define DETAIL_SUMMARY   ZN_METRIC_SUMMARY, ZN_TWIN_NONE, ZN_COLLECT_DETAIL
-#define DETAIL_DURATIONS ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, ZN_COLLECT_DETAIL
+/* Type, twin, collect and hides_0 of struct zn_metric. What a metric is of, its labels say: a process if one of them is
+ * `pid` or `service`, a job if one is `job_id` or `comm`, else the node. Those with another word before their type are
+ * of that. EVENTS are counters that have no series before the first one. */
+#define COUNTER          ZN_METRIC_COUNTER, ZN_TWIN_NONE, 0, false
+#define EVENTS           ZN_METRIC_COUNTER, ZN_TWIN_NONE, 0, true
+#define GAUGE            ZN_METRIC_GAUGE, ZN_TWIN_NONE, 0, false
+#define INFO             ZN_METRIC_INFO, ZN_TWIN_NONE, 0, false
+#define SUMMARY          ZN_METRIC_SUMMARY, ZN_TWIN_NONE, 0, false
+#define DURATIONS        ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0, false
+#define FINE_DURATIONS   ZN_METRIC_SUMMARY, ZN_TWIN_FINE, 0, false
+#define BRIEF_QUANTILES  ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, ZN_COLLECT_QUANTILES, false
+#define JOB_GAUGE        ZN_METRIC_GAUGE, ZN_TWIN_NONE, ZN_COLLECT_JOB, false
+#define JOB_INFO         ZN_METRIC_INFO, ZN_TWIN_NONE, ZN_COLLECT_JOB, false
+#define DETAIL_COUNTER   ZN_METRIC_COUNTER, ZN_TWIN_NONE, ZN_COLLECT_DETAIL, false
+#define DETAIL_GAUGE     ZN_METRIC_GAUGE, ZN_TWIN_NONE, ZN_COLLECT_DETAIL, false
+#define DETAIL_INFO      ZN_METRIC_INFO, ZN_TWIN_NONE, ZN_COLLECT_DETAIL, false
+#define DETAIL_SUMMARY   ZN_METRIC_SUMMARY, ZN_TWIN_NONE, ZN_COLLECT_DETAIL, false
+#define DETAIL_DURATIONS ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, ZN_COLLECT_DETAIL, false
 
 static bool ends_in(struct zn_str name, const char *end)
 {
@@ -295,7 +296,7 @@ static const struct zn_metric table[] = {
 		"Bytes of successful GPU memory allocations."},
 	{"zernel_gpu_free_calls_total", COUNTER, "pid,gpu_id", zn_metrics_process_shares, &free_calls,
 		"Successful frees of memory whose allocation was seen; of VMM memory, when its last reference went."},
-	{"zernel_gpu_alloc_failures_total", COUNTER, "pid,gpu_id,reason", zn_metrics_process_shares, &failures,
+	{"zernel_gpu_alloc_failures_total", EVENTS, "pid,gpu_id,reason", zn_metrics_process_shares, &failures,
 		"Failed GPU memory allocations; oom: the driver answered out of memory. From 0 on where the process has had memory, so that the first one is a rise."},
 	{"zernel_gpu_host_pinned_bytes", GAUGE, "pid", zn_metrics_process_pinned, NULL,
 		"Pinned host memory that a process has reserved through the driver. Absent where zernel_process_memory_complete is 0."},
@@ -311,7 +312,7 @@ static const struct zn_metric table[] = {
 		"Always 1; the identity of a GPU. gpu_id is its index in PCI order; AMD's GPUs follow NVIDIA's in the order of their render nodes, whose minor number they have."},
 	{"zernel_cuda_launches_total", COUNTER, "pid,kind", zn_metrics_process_counts, &launches,
 		"Calls that launch a kernel or replay a graph; captured: recorded into a graph, not run."},
-	{"zernel_cuda_launch_errors_total", COUNTER, "pid", zn_metrics_process_counts, &launch_errors,
+	{"zernel_cuda_launch_errors_total", EVENTS, "pid", zn_metrics_process_counts, &launch_errors,
 		"Launches that returned an error."},
 	{"zernel_cuda_sync_seconds", DURATIONS, "pid,call,quantile", zn_metrics_process_durations, &sync_calls,
 		"Time the host spends in a call that waits for the GPU, since the process started."},
@@ -398,13 +399,13 @@ static const struct zn_metric table[] = {
 		"Always 1; what a job is. What was not said of it is an empty label; gpus are those that it was given."},
 	{"zernel_oom_kills_total", COUNTER, "job_id", zn_metrics_job_oom_kills, NULL,
 		"Processes that the kernel killed for want of memory: of a job, or of none that called a hooked library or load data for one that did."},
-	{"zernel_cuda_errors_total", COUNTER, "pid,error", zn_metrics_failed_process, &failed_cuda,
+	{"zernel_cuda_errors_total", EVENTS, "pid,error", zn_metrics_failed_process, &failed_cuda,
 		"Calls of CUDA or HIP by a process that failed, by what they returned, as cuda.h and hip_runtime_api.h name it; at most 16 names, the rest is other. Calls that only enqueue a copy or set memory are not seen to fail; CUDA_ERROR_NOT_READY is no error."},
-	{"zernel_job_cuda_errors_total", COUNTER, "job_id,error", zn_metrics_failed_job, &failed_cuda,
+	{"zernel_job_cuda_errors_total", EVENTS, "job_id,error", zn_metrics_failed_job, &failed_cuda,
 		"The same of all processes of a job, those that have ended included; job_id is empty for processes of none."},
-	{"zernel_rdma_errors_total", COUNTER, "pid,call,errno", zn_metrics_failed_process, &failed_rdma,
+	{"zernel_rdma_errors_total", EVENTS, "pid,call,errno", zn_metrics_failed_process, &failed_rdma,
 		"System calls of a process on a device of RDMA (InfiniBand, RoCE: /dev/infiniband/uverbs*) that failed, by what was asked for, as create_qp or reg_mr, and errno; at most 6 pairs, the rest is other. Needs the family ioctl."},
-	{"zernel_job_rdma_errors_total", COUNTER, "job_id,call,errno", zn_metrics_failed_job, &failed_rdma,
+	{"zernel_job_rdma_errors_total", EVENTS, "job_id,call,errno", zn_metrics_failed_job, &failed_rdma,
 		"The same of all processes of a job, those that have ended included; job_id is empty for processes of none."},
 	{"zernel_ghost_processes", GAUGE, "why", zn_metrics_job_ghosts, NULL,
 		"Processes that for a minute or longer hold a GPU which is not theirs: job_ended, their job has ended; no_job, a user's process of no job, on a node that has jobs; foreign_gpu, with memory on a GPU that their job was not given. `zernel ghosts` lists them."},
@@ -537,7 +538,7 @@ static const struct zn_metric table[] = {
 		"Share of one core that a process spent in our probes over the last tick: hooked calls, file reads and writes, system calls at their calibrated cost, switches, walks of stacks and requests as measured."},
 	{"zernel_sampled_ratio", GAUGE, "pid,family", zn_metrics_process_sampled, NULL,
 		"Part of the time in which this is measured of a process now, as all of it would cost more than --overhead-budget: stacks; sched (what threads wait for; switches are counted always); vfs (reads and writes of files); requests (of HTTP/1: those that are not read are counted, as route not_read); cuda_trace (how long launches take, and whether they fail; they are counted always). Counters have what was seen and are not scaled up. Absent as long as all was seen; 1 once it is seen again."},
-	{"zernel_requests_total", COUNTER, "pid,route,code", zn_metrics_request_done, NULL,
+	{"zernel_requests_total", EVENTS, "pid,route,code", zn_metrics_request_done, NULL,
 		"Requests that a server has answered, by what was asked for and the class of the answer's status; aborted: the connection was closed before the answer was whole; unknown: it was over, and how could not be seen. docs/REQUESTS.md."},
 	{"zernel_requests_in_flight", GAUGE, "pid,route", zn_metrics_request_number, &request_in_flight,
 		"Requests that a server has begun to read and not answered in full."},

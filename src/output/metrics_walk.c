@@ -159,5 +159,6 @@ void zn_walk_metric(struct zn_walk *w, const struct zn_metric *m)
 	w->sample.exemplar = NULL;
 	w->sample.exemplars = 0;
 	w->sample.since_ms = w->state->start_wall_ms;
+	w->sample.hides_0 = m->hides_0;
 	m->emit(w);
 }

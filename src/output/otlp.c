@@ -33,10 +33,11 @@ enum { ANY_STRING = 1, ANY_INT = 3 };
 #define GEN_AI "gen_ai."
 static const enum zn_request_duration whole = ZN_REQUEST_WHOLE, first = ZN_REQUEST_FIRST;
 static const struct zn_metric gen_ai[] = {
-	{GEN_AI "server.request.duration", ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0, "pid", zn_metrics_request_gen_ai, &whole,
+	{GEN_AI "server.request.duration", ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0, false, "pid", zn_metrics_request_gen_ai,
+		&whole,
 		"From the first byte of a request that a server read to the last one of its answer that it sent; of those that ended with an error too."},
-	{GEN_AI "server.time_to_first_token", ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0, "pid", zn_metrics_request_gen_ai,
-		&first,
+	{GEN_AI "server.time_to_first_token", ZN_METRIC_SUMMARY, ZN_TWIN_WIDE, 0, false, "pid",
+		zn_metrics_request_gen_ai, &first,
 		"From the last byte of a request that a server read to the first event of its answer, of streamed answers."},
 };
 

@@ -24,7 +24,8 @@ static struct series {
 	const char *label[3][2];
 	double value;
 	struct zn_hist *hist;
-	bool gone;
+	bool gone, hides_0;
+	uint64_t since_ms;
 } world[16];
 static uint32_t world_count;
 static uint32_t many;      /* series of the metric "many", numbered by the label i */
@@ -33,7 +34,11 @@ static double failures;
 
 static void give(const struct series *s, void (*sample)(void *to, const struct zn_sample *s), void *to)
 {
-	struct zn_sample out = {.metric = s->metric, .value = s->value, .hist = s->hist};
+	struct zn_sample out = {.metric = s->metric,
+		.value = s->value,
+		.hist = s->hist,
+		.since_ms = s->since_ms,
+		.hides_0 = s->hides_0};
 
 	for (size_t i = 0; i < ZN_LEN(s->label) && s->label[i][0]; i++)
 		out.label[out.label_count++] = (struct zn_label){
@@ -123,6 +128,14 @@ static const struct zn_alert *find(const char *name, const char *label, const ch
 			!strcmp(zn_alert_label(&alerts.alert[i], label), value))
 			return &alerts.alert[i];
 	return NULL;
+}
+
+static void write_file(const char *text)
+{
+	FILE *f = fopen(options.alerts, "w");
+
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		abort();
 }
 
 /* One second of the one instance: H above, A exactly at the upper limit, M between, C exactly at the lower
@@ -565,6 +578,73 @@ T(gpu_allocation_failed)
 	CHECK_EQ(alerts.count, 0);
 }
 
+/* Of a job that began ten minutes before: all of its errors come between two ticks, and then no more. */
+T(the_first_errors_of_an_old_job)
+{
+	struct series *s;
+
+	start();
+	ticks(3);
+	s = ADD("zernel_job_cuda_errors_total", 7, {"job_id", "4711"}, {"error", "CUDA_ERROR_ILLEGAL_ADDRESS"});
+	s->since_ms = zn_wall_ms() - 600000;
+	s->hides_0 = true;
+	tick();
+	CHECK_EQ(state_of("cuda_context_lost"), ZN_FIRING);
+	CHECK(alerts.alert[0].value == 7);
+	ticks(299);
+	CHECK_EQ(state_of("cuda_context_lost"), ZN_FIRING);
+	ticks(50);
+	CHECK_EQ(alerts.count, 0);
+}
+
+/* Errors that were there when the rules were first looked at are old ones; so are those that new rules find. */
+T(errors_from_before_the_rules)
+{
+	char why[ZN_TEXT_MAX];
+	struct series *s;
+
+	start();
+	s = ADD("zernel_job_cuda_errors_total", 7, {"job_id", "4711"}, {"error", "CUDA_ERROR_ILLEGAL_ADDRESS"});
+	s->since_ms = zn_wall_ms() - 600000;
+	s->hides_0 = true;
+	ticks(3);
+	CHECK_EQ(alerts.count, 0);
+	snprintf(options.alerts, sizeof(options.alerts), "/tmp/alert_test.%d", getpid());
+	write_file("alert test\n expr increase(zernel_job_cuda_errors_total[1m]) > 0\n");
+	CHECK_EQ(zn_alerts_reload(&alerts, why), 0);
+	ticks(3);
+	CHECK_EQ(alerts.count, 0);
+	s->value++;
+	tick();
+	CHECK_EQ(state_of("test"), ZN_FIRING);
+	CHECK_EQ(state_of("cuda_context_lost"), ZN_FIRING);
+	unlink(options.alerts);
+	options.alerts[0] = '\0';
+}
+
+/* A server that has answered well for long, and then refuses 20 of 300 requests between two ticks. */
+T(requests_failing)
+{
+	struct series *good, *bad;
+
+	start();
+	good = ADD("zernel_requests_total", 9000, {"pid", "4242"}, {"route", "other"}, {"code", "2xx"});
+	good->since_ms = zn_wall_ms() - 600000;
+	good->hides_0 = true;
+	for (int i = 0; i < 100; i++, good->value += 5)
+		tick();
+	CHECK_EQ(alerts.count, 0);
+	bad = ADD("zernel_requests_total", 20, {"pid", "4242"}, {"route", "other"}, {"code", "5xx"});
+	bad->since_ms = good->since_ms;
+	bad->hides_0 = true;
+	for (int i = 0; i < 31; i++, good->value += 5)
+		tick();
+	CHECK_EQ(state_of("requests_failing"), ZN_FIRING);
+	for (int i = 0; i < 70; i++, good->value += 5)
+		tick();
+	CHECK_EQ(alerts.count, 0);
+}
+
 T(data_starvation)
 {
 	start();
@@ -837,14 +917,6 @@ T(one_line_for_each_change)
 
 /* ---- A file. ---- */
 
-static void write_file(const char *text)
-{
-	FILE *f = fopen(options.alerts, "w");
-
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		abort();
-}
-
 T(reload)
 {
 	char why[ZN_TEXT_MAX];
@@ -925,6 +997,9 @@ int main(void)
 	RUN(host_memory_grows);
 	RUN(gpu_memory_breathes);
 	RUN(gpu_allocation_failed);
+	RUN(the_first_errors_of_an_old_job);
+	RUN(errors_from_before_the_rules);
+	RUN(requests_failing);
 	RUN(data_starvation);
 	RUN(gpu_idle);
 	RUN(gpu_nearly_idle);

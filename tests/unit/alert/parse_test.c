@@ -40,7 +40,7 @@ static const struct {
 
 static double counter, counter_since_s; /* of c{a="1"}; since: 0: not known */
 static uint32_t many, crowd;            /* series of the metrics of these names; labels: i, pid */
-static bool gone;
+static bool gone, hides_0;
 static struct zn_hist hist;
 
 static struct zn_str text(const char *t)
@@ -82,7 +82,8 @@ static void walk(
 			&(struct zn_sample){.label = {{text("a"), text("1")}},
 				.label_count = 1,
 				.value = counter,
-				.since_ms = (uint64_t)(counter_since_s * 1000)});
+				.since_ms = (uint64_t)(counter_since_s * 1000),
+				.hides_0 = hides_0});
 	if (!strcmp(wanted->metric, "s"))
 		sample(to,
 			&(struct zn_sample){
@@ -502,6 +503,24 @@ T(past)
 	over_time("rate(c[1s]) >= 0", 0, "5 7 8", "- 2 1");
 }
 
+/* It began long ago, and had no series as long as the rules looked: it was 0 then. */
+T(the_first_of_what_is_rare)
+{
+	hides_0 = true;
+	over_time("increase(c[4s]) >= 0", 50, "- - 5 6 6 6 6", "- - - 1 1 1 1"); /* nobody knows when they began */
+	work.began_ns = 1100 * ZN_NS_PER_S; /* as the first value of over_time() comes */
+	over_time("increase(c[4s]) >= 0", 50, "5 6", "- 1");
+	over_time("increase(c[4s]) >= 0", 50, "- - 5 6 6 6 6", "- - 5 6 6 6 1");
+	over_time("rate(c[4s]) >= 0", 50, "- - 5 6", "- - 2.5 2");
+	over_time("increase(c[4s]) >= 0", 101, "- - 5", "- - 5");
+	over_time("increase(c[4s]) >= 0", 0, "- - 5 6", "- - - 1");
+	work.began_ns = 1050 * ZN_NS_PER_S;
+	over_time("rate(c[4s]) >= 0", 50, "- - 8 8 8 8 8", "- - 2 2 2 2 0");
+	hides_0 = false;
+	over_time("increase(c[4s]) >= 0", 50, "- - 5 6", "- - - 1");
+	work.began_ns = 0;
+}
+
 static double gauge_at; /* g of the second, for time_to() */
 
 static void gauge(
@@ -618,6 +637,7 @@ int main(void)
 	RUN(full_tables);
 	RUN(a_user_has_a_share_of_the_pasts);
 	RUN(past);
+	RUN(the_first_of_what_is_rare);
 	RUN(slopes);
 	RUN(pasts_are_shared);
 	RUN(clearing);

@@ -168,6 +168,30 @@ T(of_a_requeued_job_the_new_run_is_shown)
 	CHECK_STR(value_of("zernel_table_entries{table=\"jobs\"}"), "2");
 }
 
+static bool is_firing(const char *rule)
+{
+	for (uint32_t i = 0; i < alerts.count; i++)
+		if (!strcmp(alerts.alert[i].rule->name, rule))
+			return alerts.alert[i].state == ZN_FIRING;
+	return false;
+}
+
+/* The job began long ago, all its errors come between two ticks, and before them it has no series of errors. */
+T(the_first_errors_of_an_old_job)
+{
+	struct zn_proc *p;
+
+	known_job();
+	p = &memory.arena.procs[agg.row[0]];
+	for (int s = 1; s < 4; s++)
+		zn_alerts_tick(&alerts, view.start_ns + s * ZN_NS_PER_S);
+	CHECK(!is_firing("cuda_context_lost"));
+	p->count[ZN_C_CUDA_ERRORS] = 3;
+	zn_failed_count(&memory.arena.failed[agg.row[0]], ZN_FAILED_KEY(0, 700), 3);
+	zn_alerts_tick(&alerts, view.start_ns + 4 * ZN_NS_PER_S);
+	CHECK(is_firing("cuda_context_lost"));
+}
+
 /* What a message cannot have, but a process may claim. */
 T(hostile_jobs)
 {
@@ -232,6 +256,7 @@ int main(void)
 	RUN(sums_of_a_job_outlive_its_processes);
 	RUN(a_job_that_has_ended_is_shown_however_often_it_is_scraped);
 	RUN(of_a_requeued_job_the_new_run_is_shown);
+	RUN(the_first_errors_of_an_old_job);
 	RUN(hostile_jobs);
 	RUN(steps_of_a_job);
 	RUN(all_jobs_there_can_be);

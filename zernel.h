@@ -8880,7 +8880,7 @@ struct zn_walk {
 	struct zn_sample sample;                        /* of the series at hand */
 	const char *job_id;                             /* its last label; NULL or empty: it has none */
 	struct zn_out digits;                           /* the numbers among its labels, in bytes */
-	char bytes[128];                                /* zernel_nccl_missing_rank_seconds has most of them: 47 */
+	char bytes[128];                                /* zernel_nccl_rank_info has most of them: 57 */
 	struct zn_walk_used used;                       /* when the first metric asked */
 	bool jobs_listed, jobs_summed, hashes_compared; /* what rows keep from one metric to the next is there */
 	bool brief;                                     /* figures that are 0 and may be left out are */

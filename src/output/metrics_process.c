@@ -251,21 +251,26 @@ static void compare_hashes(struct zn_walk *w)
 	}
 }
 
-/* Two users' communicators have one hash only if one of them chose it so: their labels tell whose each is. */
-static void skew_series(struct zn_walk *w, const struct zn_skew *s, uint32_t slot)
+/* Two users' communicators have one hash only if one of them chose it so: their labels tell whose each is. s: NULL: its
+ * ranks are not compared. */
+static void label_comm(struct zn_walk *w, uint64_t hash, const struct zn_skew *s, uint32_t slot)
 {
-	size_t at;
+	size_t at = w->digits.len;
 
 	if (!w->hashes_compared)
 		compare_hashes(w);
-	zn_walk_series(w);
-	at = w->digits.len;
-	zn_out_hex(&w->digits, s->hash, 16);
-	if (hash_of_two[slot]) {
+	zn_out_hex(&w->digits, hash, 16);
+	if (s && hash_of_two[slot]) {
 		zn_out_char(&w->digits, '-');
 		zn_out_u64(&w->digits, ZN_SKEW_OWNER(s->of));
 	}
 	zn_walk_digits(w, "comm", at);
+}
+
+static void skew_series(struct zn_walk *w, const struct zn_skew *s, uint32_t slot)
+{
+	zn_walk_series(w);
+	label_comm(w, s->hash, s, slot);
 }
 
 /* A field of struct zn_hist for each NCCL operation of each process. */
@@ -523,12 +528,17 @@ void zn_metrics_process_blocked(struct zn_walk *w)
 	}
 }
 
-static void label_comm(struct zn_walk *w, uint64_t hash)
+static void rank_series(struct zn_walk *w, const struct zn_comm *c, const struct zn_proc *p)
 {
-	size_t at = w->digits.len;
+	const struct zn_skew *s = c->skew ? zn_arena_skew(w->state->agg->arena, c->skew - 1u) : NULL;
 
-	zn_out_hex(&w->digits, hash, 16);
-	zn_walk_digits(w, "comm", at);
+	zn_walk_series(w);
+	zn_walk_number(w, "pid", c->tgid);
+	w->job_id = job_id(w, p);
+	label_comm(w, c->hash, s && s->hash == c->hash ? s : NULL, c->skew - 1u);
+	zn_walk_number(w, "rank", c->rank);
+	zn_walk_number(w, "nranks", c->nranks);
+	zn_walk_integer(w, 1);
 }
 
 void zn_metrics_process_ranks(struct zn_walk *w)
@@ -546,13 +556,7 @@ void zn_metrics_process_ranks(struct zn_walk *w)
 			continue;
 		if (!p || p->tgid != c->tgid)
 			p = proc_of(w, c->tgid);
-		zn_walk_series(w);
-		zn_walk_number(w, "pid", c->tgid);
-		w->job_id = job_id(w, p);
-		label_comm(w, c->hash);
-		zn_walk_number(w, "rank", c->rank);
-		zn_walk_number(w, "nranks", c->nranks);
-		zn_walk_integer(w, 1);
+		rank_series(w, c, p);
 	}
 }
 

@@ -91,6 +91,45 @@ T(a_communicator_that_is_there_twice)
 	CHECK_EQ(count_with("zernel_nccl_rank_info{"), 30);
 }
 
+/* Two users' communicators of one hash: in all metrics each has one label, by which they are joined. */
+T(communicators_of_one_hash)
+{
+	static const struct zn_skew_rank ranks[] = {{.id = 1, .rank = 0}, {.id = 2, .rank = 1}};
+
+	start();
+	for (uint32_t i = 0; i < 4; i++)
+		memory.comms[i] = (struct zn_comm){.hash = 7, .rank = 1, .nranks = 2, .tgid = PID + i};
+	for (uint32_t i = 0; i < 3; i++) /* the last one found no room in the table of skews */
+		memory.comms[i].skew = (uint16_t)(i + 1);
+	memory.comms[2].hash = 8;
+	memory.comm_count = 4;
+	zn_agg_tick(&agg, zn_now_ns());
+	for (uint32_t i = 0; i < 3; i++) {
+		struct zn_skew *s = &memory.arena.skews[i];
+
+		*s = (struct zn_skew){.of = ZN_SKEW_OF(1000 + i, memory.comms[i].hash),
+			.hash = memory.comms[i].hash,
+			.members = 2,
+			.hist = zn_memory_hist(&memory)};
+		memcpy(s->member, ranks, sizeof(ranks));
+		memory.arena.shared->skew_used[i] = 1;
+	}
+	render(false);
+	CHECK_EQ(count_with("zernel_nccl_issue_late_seconds_total{"), 6);
+	for (uint32_t i = 0; i < 4; i++) {
+		static const char *const comm[] = {
+			"0000000000000007-1000", "0000000000000007-1001", "0000000000000008", "0000000000000007"};
+		char series[160];
+
+		snprintf(series, sizeof(series), "zernel_nccl_issue_late_seconds_total{comm=\"%s\",rank=\"1\"}",
+			comm[i]);
+		CHECK_STR(value_of(series), i < 3 ? "0" : "absent");
+		snprintf(series, sizeof(series),
+			"zernel_nccl_rank_info{pid=\"%u\",comm=\"%s\",rank=\"1\",nranks=\"2\"}", PID + i, comm[i]);
+		CHECK_STR(value_of(series), "1");
+	}
+}
+
 T(what_has_not_happened_has_no_series)
 {
 	struct zn_proc *p;
@@ -140,6 +179,7 @@ int main(void)
 {
 	known_figures();
 	RUN(a_communicator_that_is_there_twice);
+	RUN(communicators_of_one_hash);
 	RUN(what_has_not_happened_has_no_series);
 	RUN(series_go_with_their_process);
 	return t_end();

@@ -52,23 +52,30 @@ void zn_ports_rate(struct zn_walk *w)
 		}
 }
 
+static void job_series(struct zn_walk *w, const struct zn_job *job)
+{
+	zn_walk_series(w);
+	zn_walk_label(w, "job_id", job->id);
+	w->sample.since_ms = zn_state_job_wall_ms(w->state, job);
+}
+
 static void each_job(struct zn_walk *w, uint32_t from, uint32_t to, const char *label, const char *const names[])
 {
-	const struct zn_jobs *jobs = w->state->jobs;
-	const struct zn_job_fabric *of;
+	uint32_t count;
+	const struct zn_job *const *shown = zn_metrics_job_list(w, &count);
 
-	for (uint32_t slot = 0; jobs && slot < jobs->high; slot++)
-		for (uint32_t i = from; i < to && jobs->job[slot].state != ZN_JOB_FREE; i++) {
-			if (!(of = zn_fabric_of(w->state->fabric, &jobs->job[slot])))
-				break;
+	for (uint32_t k = 0; k < count; k++) {
+		const struct zn_job_fabric *of = zn_fabric_of(w->state->fabric, shown[k]);
+
+		for (uint32_t i = from; of && i < to; i++) {
 			if (!(of->known >> i & 1))
 				continue;
-			zn_walk_series(w);
-			zn_walk_label(w, "job_id", jobs->job[slot].id);
+			job_series(w, shown[k]);
 			if (label)
 				zn_walk_label(w, label, names[i]);
 			zn_walk_integer(w, of->sum[i]);
 		}
+	}
 }
 
 void zn_ports_job_bytes(struct zn_walk *w)

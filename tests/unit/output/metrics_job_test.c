@@ -168,6 +168,27 @@ T(of_a_requeued_job_the_new_run_is_shown)
 	CHECK_STR(value_of("zernel_table_entries{table=\"jobs\"}"), "2");
 }
 
+/* What the ports carried for each of two runs: each job has one series of a kind, which began with that run. */
+T(ports_of_a_requeued_job)
+{
+	static struct zn_fabric fabric;
+	struct zn_job *old = known_job(), *new;
+
+	zn_memory_exit(&memory, &memory.arena.procs[agg.row[0]]);
+	zn_agg_tick(&agg, zn_now_ns());
+	end_job("4711");
+	new = start_job("4711", "1");
+	new->start_ns = view.start_ns + 7 * ZN_NS_PER_S;
+	fabric.job[old->slot] = (struct zn_job_fabric){.serial = old->serial, .known = 7, .sum = {1, 2, 3}};
+	fabric.job[new->slot] = (struct zn_job_fabric){.serial = new->serial, .known = 5, .sum = {10, 0, 30}};
+	view.fabric = &fabric;
+	render(true);
+	CHECK_EQ(count_with("zernel_job_ib_bytes_total{"), 1);
+	CHECK_STR(value_of("zernel_job_ib_bytes_total{" JOB ",direction=\"sent\"}"), "10");
+	CHECK_STR(value_of("zernel_job_ib_errors_total{" JOB "}"), "30");
+	CHECK_STR(value_of("zernel_job_ib_errors_created{" JOB "}"), "1711800007.123");
+}
+
 static bool is_firing(const char *rule)
 {
 	for (uint32_t i = 0; i < alerts.count; i++)
@@ -256,6 +277,7 @@ int main(void)
 	RUN(sums_of_a_job_outlive_its_processes);
 	RUN(a_job_that_has_ended_is_shown_however_often_it_is_scraped);
 	RUN(of_a_requeued_job_the_new_run_is_shown);
+	RUN(ports_of_a_requeued_job);
 	RUN(the_first_errors_of_an_old_job);
 	RUN(hostile_jobs);
 	RUN(steps_of_a_job);

@@ -277,6 +277,26 @@ def variables_are_in_form(name, variables, texts):
     check(f"{name}: a label that is not there is a choice", all(v["allValue"] == (".+" if n == "job_id" else ".*") for n, v in variables.items() if v["includeAll"]))
 
 
+# of a counter, a value each minute: what panels of the last hour say of it after 130 minutes
+HOURS = {"5x130": 0, "5x100 7x30": 2, "_x100 3x30": 3, "5x100 _x2 1x30": 1, "5x100 1 7x30": 7}
+
+
+def faults_of_an_hour():
+    """Of a series that is there since its first fault, and of one whose node has started again since."""
+    asked = [(title, ready(expr)) for title, expr in queries() if "offset 1h" in expr]
+    check("there are panels of an hour", len(asked) >= 7, asked)
+    cases = [(expr, values, want) for _, expr in asked for values, want in HOURS.items()]
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as f:
+        json.dump({"tests": [{"interval": "1m",
+            "input_series": [{"series": names(expr).pop() + '{cluster="c", instance="n", job_id="7"}', "values": values}],
+            "promql_expr_test": [{"expr": f"sum({expr})", "eval_time": "130m",
+                                  "exp_samples": [{"labels": "{}", "value": want}]}]}
+            for expr, values, want in cases]}, f)
+        f.flush()
+        got = run("promtool", "test", "rules", f.name)
+    check("panels of an hour", got.returncode == 0, got.stdout + got.stderr)
+
+
 # ---- the fleet
 
 
@@ -614,7 +634,7 @@ def errors_of_a_node():
                 list(got[expr].items())[:3])
 
 
-PARTS = (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboards_are_in_form,
+PARTS = (list_of_nodes, rules_are_right, alerts_are_the_built_in_ones, dashboards_are_in_form, faults_of_an_hour,
          requests_of_a_server, errors_of_a_node, nodes_of_a_job, fleet_tests)
 WORD = sys.argv[1] if len(sys.argv) > 1 else ""
 # run.py [WORD | !WORD]: parts whose name has the word, or has it not

@@ -6803,9 +6803,10 @@ bool zn_process_all_shown(void); /* whether /proc shows all processes here */
 uint64_t zn_start_ticks(int pid);
 uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
 /* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called.
- * minors: the numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). A
- * process that hides its files has some. */
-bool zn_open_gpus(
+ * Unknown: it has more open files than are looked at, and none of those is one; or they cannot be read. minors: the
+ * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). */
+enum zn_open_gpus { ZN_OPEN_GPUS_NONE, ZN_OPEN_GPUS_SOME, ZN_OPEN_GPUS_UNKNOWN };
+enum zn_open_gpus zn_open_gpus(
 	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors);
 /* Calls visit for each name of a directory until it says stop. getdents64() itself: opendir() allocates.
  * False: it cannot be opened. */
@@ -7669,6 +7670,7 @@ struct zn_holder {
 struct zn_holders_list {
 	uint64_t looks; /* complete ones; 0: there was none */
 	uint32_t count;
+	uint32_t unknown; /* processes of which it is not known: they have too many open files, or hide them */
 	struct zn_holder holder[ZN_HOLDERS_MAX];
 };
 

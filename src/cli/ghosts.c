@@ -63,6 +63,17 @@ static void put_idle(struct zn_term *t)
 			zn_units_span(span, zn_json_integer(zn_path_find(g, "idle_s"))));
 }
 
+/* Of these it is not said that they hold one, nor that they do not. */
+static void put_unknown(struct zn_term *t)
+{
+	uint64_t count = zn_json_integer(zn_path_find(client.answer, "unknown"));
+
+	if (count)
+		zn_term_line(t, ZN_STYLE_PLAIN,
+			"not known of %llu more processes: they have too many open files, or hide them",
+			(unsigned long long)count);
+}
+
 /* 0, or the exit status. */
 static int read_arguments(struct arguments *a, int argc, char **argv)
 {
@@ -113,5 +124,6 @@ int zn_ghosts_main(int argc, char **argv)
 		return printf("%.*s\n", (int)client.answer.len, client.answer.at) < 0 || count ? 1 : 0;
 	if (!t.out.len)
 		zn_term_line(&t, ZN_STYLE_PLAIN, "no process holds a GPU that is not its own");
+	put_unknown(&t);
 	return zn_term_flush(&t) && !count ? 0 : 1;
 }

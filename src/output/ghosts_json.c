@@ -70,6 +70,7 @@ void zn_ghosts_json(struct zn_out *o, const struct zn_state *state)
 	/* whether the open files of all processes were looked at by now */
 	zn_json_key(&j, "looked");
 	zn_json_bool(&j, state->ghosts && !state->loading && (!state->probe || state->ghosts->holders.looks));
+	zn_json_key_u64(&j, "unknown", state->ghosts ? state->ghosts->holders.unknown : 0);
 	zn_json_reserve(&j, ZN_JSON_END);
 	whole = zn_json_list(&j, "ghosts", '[', ghost_item, state);
 	whole &= zn_json_list(&j, "idle_gpus", '[', idle_item, state);

@@ -4,7 +4,8 @@
  * each is of. It runs on the finder's thread, in slices, and reads nothing while the node has no driver of GPUs.
  *
  * Limits: of root's processes those of jobs alone are looked at: the others are the node's own. A user who has most
- * holders leaves as much room as he takes, so others are in the table too.
+ * holders leaves as much room as he takes, so others are in the table too. Of one process the lowest 4,096 open files
+ * are looked at: if no GPU is among them and there are more, it is counted as one that is not known, and is no holder.
  */
 #include <bpf/bpf.h>
 #include <ctype.h>
@@ -70,12 +71,15 @@ static void look_at_process(struct zn_holders *h, uint32_t pid)
 	uint32_t uid = zn_uid_of((int)pid);
 	struct zn_holder *at = &h->found.holder[h->found.count];
 	struct zn_job_ref job = job_of(h, pid);
+	enum zn_open_gpus gpus;
 
 	if (uid == ZN_UNKNOWN || (!uid && !job.serial) || !start_ticks || !has_room(&h->found, uid))
 		return;
 	for (int i = 0; i < ZN_MAJOR_WORDS; i++)
 		majors[i] = __atomic_load_n(&h->probe->arena.shared->gpu_majors[i], __ATOMIC_RELAXED);
-	if (!zn_open_gpus((int)pid, majors, h->options->gpu_majors, &minors))
+	gpus = zn_open_gpus((int)pid, majors, h->options->gpu_majors, &minors);
+	h->found.unknown += gpus == ZN_OPEN_GPUS_UNKNOWN;
+	if (gpus != ZN_OPEN_GPUS_SOME)
 		return;
 	*at = (struct zn_holder){.pid = pid, .uid = uid, .start_ticks = start_ticks, .job = job};
 	read_name(pid, at->comm);
@@ -125,7 +129,7 @@ void zn_holders_run(struct zn_holders *h, uint64_t until_ns)
 		h->sweeping = true;
 		h->names.at = h->names.have = 0;
 		h->swept_ns = now_ns;
-		h->found.count = 0;
+		h->found.count = h->found.unknown = 0;
 	}
 	while (h->sweeping && sweep_step(h))
 		if (zn_now_ns() > until_ns)

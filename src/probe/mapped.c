@@ -24,7 +24,8 @@ static void free_by(struct zn_mapped *t, struct zn_mapped_by *m)
 	*m = (struct zn_mapped_by){0};
 }
 
-/* What a process opens after its library was hooked is seen, and it has no memory on a GPU that it has not open. */
+/* What a process opens after its library was hooked is seen, and it has no memory on a GPU that it has not open. Of one
+ * with more open files than are looked at nothing is promised. */
 static void judge_one(struct zn_mapped *t, struct zn_mapped_by *m)
 {
 	const struct zn_lib *lib = &t->lib[m->lib];
@@ -34,7 +35,7 @@ static void judge_one(struct zn_mapped *t, struct zn_mapped_by *m)
 	if (m->partial || lib->kind == ZN_LIB_NCCL || hooked_ns <= m->since_ns + LATE_NS)
 		return;
 	memcpy(majors, t->probe->arena.shared->gpu_majors, sizeof(majors));
-	m->partial = zn_open_gpus(m->pid, majors, t->options->gpu_majors, &m->gpus);
+	m->partial = zn_open_gpus(m->pid, majors, t->options->gpu_majors, &m->gpus) != ZN_OPEN_GPUS_NONE;
 	t->changed |= m->partial;
 }
 

@@ -251,7 +251,7 @@ void zn_process_devices(const struct zn_gpu_files *files, int pid, struct zn_pro
 struct open_gpus {
 	const uint64_t *majors, *numbered;
 	uint64_t minors;
-	bool any;
+	enum zn_open_gpus open;
 	int seen;
 };
 
@@ -265,13 +265,14 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	struct open_gpus *gpus = to;
 	uint32_t major, minor;
 
-	if (gpus->seen++ >= FDS_MAX) { /* a process with so many open files may have any device open */
-		gpus->any = true;
+	if (gpus->seen++ >= FDS_MAX) {
+		if (gpus->open == ZN_OPEN_GPUS_NONE)
+			gpus->open = ZN_OPEN_GPUS_UNKNOWN;
 		return false;
 	}
 	if (!zn_device_open(dir, name, &major, &minor) || !has_major(gpus->majors, major))
 		return true;
-	gpus->any = true;
+	gpus->open = ZN_OPEN_GPUS_SOME;
 	if (major == ZN_DRM_MAJOR)
 		gpus->minors |= ZN_RENDER_BIT(minor);
 	else if (has_major(gpus->numbered, major) && minor < 64)
@@ -279,17 +280,18 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	return true;
 }
 
-bool zn_open_gpus(
+enum zn_open_gpus zn_open_gpus(
 	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors)
 {
 	static const uint64_t nvidia[ZN_MAJOR_WORDS] = {[ZN_NVIDIA_MAJOR / 64] = 1ULL << ZN_NVIDIA_MAJOR % 64},
 			      none[ZN_MAJOR_WORDS];
-	struct open_gpus gpus = {majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, false, 0};
+	struct open_gpus gpus = {
+		majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, ZN_OPEN_GPUS_NONE, 0};
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	if (!zn_dir_read(path, open_gpu_entry, &gpus))
-		gpus.any = zn_start_ticks(pid) != 0;
+	if (!zn_dir_read(path, open_gpu_entry, &gpus) && zn_start_ticks(pid))
+		gpus.open = ZN_OPEN_GPUS_UNKNOWN;
 	*minors = gpus.minors;
-	return gpus.any;
+	return gpus.open;
 }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* holders_test.c: which processes are said to have a GPU open: users' that this program starts, with /dev/null in the
+ * place of one. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zernel.h"
+#include "t.h"
+
+#define NOBODY     65534
+#define OTHER      60 /* a major number that no driver has */
+#define NULL_MAJOR 1
+#define MANY       4100
+
+static struct zn_memory_arena memory;
+static struct zn_probe probe;
+static struct zn_options options;
+static struct zn_holders holders;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void live(int files, int tell)
+{
+	struct rlimit limit = {2 * MANY, 2 * MANY};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setrlimit(RLIMIT_NOFILE, &limit) || (getuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY)))
+		_exit(1);
+	while (files--)
+		if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
+			_exit(1);
+	if (write(tell, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* A user's process with so many files open. */
+static pid_t start(int files)
+{
+	int tell[2];
+	char ready;
+	pid_t pid;
+
+	if (pipe2(tell, O_CLOEXEC))
+		abort();
+	pid = fork();
+	if (pid == 0)
+		live(files, tell[1]);
+	close(tell[1]);
+	if (read(tell[0], &ready, 1) != 1)
+		abort();
+	close(tell[0]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* A look at all processes, with that as the number of the driver of GPUs. */
+static void look(uint32_t major)
+{
+	memset(&holders, 0, sizeof(holders));
+	memset(memory.arena.shared->gpu_majors, 0, sizeof(memory.arena.shared->gpu_majors));
+	memory.arena.shared->gpu_majors[0] = 1ULL << major;
+	zn_holders_init(&holders, &probe, &options, &lock);
+	zn_holders_run(&holders, UINT64_MAX);
+	zn_holders_close(&holders);
+}
+
+static bool is_holder(pid_t pid)
+{
+	for (uint32_t i = 0; i < holders.list.count; i++)
+		if (holders.list.holder[i].pid == (uint32_t)pid)
+			return true;
+	return false;
+}
+
+T(a_process_with_a_device_open)
+{
+	pid_t pid = start(1);
+
+	look(NULL_MAJOR);
+	CHECK_EQ(holders.list.looks, 1);
+	CHECK(is_holder(pid));
+	look(OTHER);
+	CHECK(!is_holder(pid));
+	end(pid);
+}
+
+/* It is not known of it, which is counted, and it is no holder. */
+T(a_process_with_more_files_than_are_looked_at)
+{
+	pid_t pid = start(MANY);
+
+	look(OTHER);
+	CHECK(!is_holder(pid));
+	CHECK(holders.list.unknown > 0);
+	look(NULL_MAJOR);
+	CHECK(is_holder(pid));
+	end(pid);
+}
+
+int main(void)
+{
+	if (zn_memory_open(&memory))
+		abort();
+	probe.arena = memory.arena;
+	RUN(a_process_with_a_device_open);
+	RUN(a_process_with_more_files_than_are_looked_at);
+	zn_memory_close(&memory);
+	return t_end();
+}

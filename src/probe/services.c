@@ -21,6 +21,7 @@
 
 #define SWEEP_NS      (5 * ZN_NS_PER_S) /* between looks at all processes */
 #define SOCKETS_NS    (2 * ZN_NS_PER_S) /* what listens is read anew after this */
+#define HEARD_MAX     8                 /* processes that were heard to listen, looked at in one run */
 #define FILES_MAX     16384             /* descriptors of one process that are looked at */
 #define TEXT_BYTES    16384
 #define SOCKETS_BYTES (4 << 20) /* of one list of sockets; those that listen come first in those of TCP */
@@ -484,29 +485,52 @@ static void sweep_begin(struct zn_services *s, uint64_t now_ns)
 	s->swept_ns = now_ns;
 }
 
-static uint32_t listens_next(struct zn_services *s)
+static uint32_t heard_count(struct zn_services *s)
+{
+	uint32_t count;
+
+	pthread_mutex_lock(s->lock);
+	count = s->listens_count;
+	pthread_mutex_unlock(s->lock);
+	return count;
+}
+
+/* The first that was heard. */
+static uint32_t heard_next(struct zn_services *s)
 {
 	uint32_t pid;
 
 	pthread_mutex_lock(s->lock);
-	pid = s->listens_count ? s->listens[--s->listens_count] : 0;
+	pid = s->listens[0];
+	memmove(s->listens, s->listens + 1, sizeof(s->listens[0]) * --s->listens_count);
 	pthread_mutex_unlock(s->lock);
 	return pid;
+}
+
+/* A few of those that were heard by now: who listens again and again is heard as fast as he is looked at. What they
+ * listen on may not have been there before, so the sockets are read anew, once. */
+static void heard_look(struct zn_services *s, uint64_t until_ns)
+{
+	uint32_t count = heard_count(s);
+
+	if (count)
+		s->read_ns = 0;
+	for (uint32_t i = 0; i < count && i < HEARD_MAX; i++) {
+		process_look(s, heard_next(s));
+		if (zn_now_ns() > until_ns)
+			return;
+	}
 }
 
 void zn_services_run(struct zn_services *s, uint64_t until_ns)
 {
 	uint64_t now_ns = zn_now_ns();
-	uint32_t pid;
 
 	if (!s->probe->arena.servers || s->probe->kernel.method[ZN_FAM_REQUESTS] == ZN_METHOD_NONE || !gpus_learn(s)) {
 		zn_services_close(s); /* the last process that used a GPU may have gone in the middle of a sweep */
 		return;
 	}
-	while ((pid = listens_next(s))) {
-		s->read_ns = 0; /* it was not there before */
-		process_look(s, pid);
-	}
+	heard_look(s, until_ns);
 	if (!s->sweeping && (s->again || now_ns - s->swept_ns >= SWEEP_NS))
 		sweep_begin(s, now_ns);
 	services_join(s);
@@ -522,8 +546,12 @@ bool zn_services_ended(uint32_t tgid)
 
 void zn_services_listen(struct zn_services *s, uint32_t pid)
 {
+	bool waits = false;
+
 	pthread_mutex_lock(s->lock);
-	if (s->listens_count < ZN_SERVICES_FOUND)
+	for (uint32_t i = 0; i < s->listens_count; i++)
+		waits |= s->listens[i] == pid;
+	if (!waits && s->listens_count < ZN_SERVICES_FOUND)
 		s->listens[s->listens_count++] = pid;
 	pthread_mutex_unlock(s->lock);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* link: -Wl,--wrap=zn_procfs_stat */
 /*
  * services_test.c: which processes are found to serve with one that uses a GPU: real ones that this program starts, by
  * what joins them to it; and what users can fill: names, sockets, Unix sockets of everybody, ids that have ended.
@@ -44,6 +45,22 @@ void zn_mappers_peers(
 	(void)m;
 	for (uint32_t i = 0; i < edges; i++)
 		visit(to, &edge[i]);
+}
+
+/* Whoever is looked at by that number listens once more meanwhile, under another one. */
+#define MANY_TIMES 100000
+static uint32_t listens_again;
+
+bool __real_zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to);
+bool __wrap_zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to);
+
+bool __wrap_zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
+{
+	if (listens_again && pid > UINT32_MAX - MANY_TIMES) {
+		zn_services_listen(&s, pid - 1);
+		listens_again--;
+	}
+	return __real_zn_procfs_stat(proc_root, pid, to);
 }
 
 /* ---- Processes. ---- */
@@ -358,10 +375,12 @@ T(who_is_watched_is_not_found_again)
 	CHECK_EQ(found_count, 1);
 }
 
-/* More than there is room for, ids of nobody, of the kernel, and of a process that has ended. */
+/* More than there is room for, ids of nobody, of the kernel, and of a process that has ended: a few in each look, and
+ * none twice. */
 T(a_flood_of_ids)
 {
 	pid_t engine, ended;
+	uint32_t looks = 0;
 
 	begin();
 	engine = start(TCP, NULL);
@@ -371,13 +390,33 @@ T(a_flood_of_ids)
 	use_gpu(ROW, engine);
 	for (uint32_t i = 0; i < 4 * ZN_SERVICES_FOUND; i++)
 		zn_services_listen(&s, i % 3 == 0 ? (uint32_t)ended : i % 3 == 1 ? UINT32_MAX : 2);
+	CHECK_EQ(s.listens_count, 3);
+	for (uint32_t i = 0; i < 4 * ZN_SERVICES_FOUND; i++)
+		zn_services_listen(&s, UINT32_MAX - i);
 	CHECK_EQ(s.listens_count, ZN_SERVICES_FOUND);
 	look();
-	CHECK_EQ(s.listens_count, 0);
 	CHECK(found_of(engine) != NULL);
+	for (; s.listens_count && looks < 2 * ZN_SERVICES_FOUND; looks++)
+		zn_services_run(&s, UINT64_MAX);
+	CHECK(looks > 1 && looks < ZN_SERVICES_FOUND);
+	found_count = 0;
+	zn_services_take(&s, keep, NULL);
 	CHECK(found_of(ended) == NULL);
 	CHECK(found_of(2) == NULL);
 	children--; /* it was waited for */
+}
+
+/* The finder has other work, however fast it is told of sockets that listen. */
+T(a_run_ends_whoever_listens_meanwhile)
+{
+	begin();
+	use_gpu(ROW, start(NOTHING, NULL));
+	zn_services_listen(&s, UINT32_MAX);
+	listens_again = MANY_TIMES;
+	zn_services_run(&s, zn_now_ns() + 5 * ZN_NS_PER_MS);
+	CHECK(listens_again > MANY_TIMES - 100);
+	CHECK(s.listens_count > 0); /* it is heard in the next run */
+	listens_again = 0;
 }
 
 T(an_odd_name)
@@ -457,6 +496,7 @@ int main(void)
 	RUN(who_begins_to_listen);
 	RUN(who_is_watched_is_not_found_again);
 	RUN(a_flood_of_ids);
+	RUN(a_run_ends_whoever_listens_meanwhile);
 	RUN(an_odd_name);
 	RUN(a_look_in_many_parts);
 	RUN(the_last_gpu_process_goes_in_the_middle);

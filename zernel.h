@@ -727,7 +727,7 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 
 /* What was lost and why. Column 2 is the label `what`; column 3 is for docs/METRICS.md. */
 #define ZN_LOSSES(X)                                                                                                   \
-	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full")                                           \
+	X(RINGBUF, "ringbuf", "rare events that found the ring buffer full, or half of it if users can make many")     \
 	X(SERIES, "series", "histograms that a process or a series did not get")                                       \
 	X(PROCESS, "process", "processes that were not measured: no row was free, or their owner has his share")       \
 	X(THREAD, "thread", "threads or children without a free entry, or that found that of an earlier thread")       \
@@ -2784,7 +2784,6 @@ ZN_HTTP1_STEP enum zn_request_code zn_h2_code(const struct zn_request *r)
 /* Ring buffer: rare events. State is in the tables, so an event only hurries the daemon or feeds the log. */
 enum zn_event_type {
 	ZN_EV_EXIT,
-	ZN_EV_ALLOC_FAILED,
 	ZN_EV_COMM_ABORT,
 	ZN_EV_STACK,  /* stacks of Python functions that are new: their names are to be read while they can be */
 	ZN_EV_JOB,    /* row: its slot */
@@ -2797,8 +2796,8 @@ struct zn_event {
 	__u32 type;
 	__u32 tgid;
 	__u32 row;
-	__u32 detail; /* ALLOC_FAILED: CUresult */
-	__u64 bytes;  /* DEVICE: its parent, and in the upper half the first process of its container */
+	__u32 detail;
+	__u64 bytes; /* DEVICE: its parent, and in the upper half the first process of its container */
 };
 _Static_assert(sizeof(struct zn_event) == 24, "padding");
 

@@ -148,9 +148,6 @@ static void on_event(void *owner, const struct zn_event *ev)
 		d->exits = true;
 	else if (ev->type == ZN_EV_PROC)
 		zn_kernel_want(&d->probe.kernel, true);
-	else if (ev->type == ZN_EV_ALLOC_FAILED)
-		zn_log(ZN_DEBUG, "process %u: allocation of %llu bytes failed: CUresult %u", ev->tgid,
-			(unsigned long long)ev->bytes, ev->detail);
 	else if (ev->type == ZN_EV_OOM)
 		on_oom(d, (const struct zn_oom *)ev);
 	else if (ev->type == ZN_EV_STACK && d->walker)

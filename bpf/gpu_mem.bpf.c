@@ -14,7 +14,7 @@ enum { FREED_ADDR, FREED_BYTES, FREED_CTX, FREED_GEN_GPU, FREED_KNOWN };
 /* values of FREED_KNOWN */
 enum { FREED_NOTHING, FREED_REFERENCE, FREED_MEMORY };
 
-static __always_inline void alloc_failed(struct zn_call *c, __u32 gpu, __u64 bytes)
+static __always_inline void alloc_failed(struct zn_call *c, __u32 gpu)
 {
 	struct zn_proc_gpu *g = gpu_of(c->proc, gpu);
 
@@ -22,7 +22,6 @@ static __always_inline void alloc_failed(struct zn_call *c, __u32 gpu, __u64 byt
 		ZN_ADD(g->fail_oom, 1);
 	else
 		ZN_ADD(g->fail_other, 1);
-	zn_emit(ZN_EV_ALLOC_FAILED, c->thread->row, c->result, bytes);
 }
 
 /* The common end of every allocation: a holds bytes, kind, GPU and context; the address lies where arg[0] points, or is
@@ -34,7 +33,7 @@ static __always_inline void alloc_done(struct zn_call *c, struct zn_alloc *a, __
 	__u32 kind = a->kind;
 
 	if (c->result) {
-		alloc_failed(c, a->gpu, a->bytes);
+		alloc_failed(c, a->gpu);
 		return;
 	}
 	ZN_OPAQUE(kind);

@@ -638,7 +638,7 @@ static __always_inline int nccl_return(struct pt_regs *ctx)
 	case ZN_S_COMM_GROW: comm_grow_return(&c); break;
 	case ZN_S_COMM_RANK: comm_ask_return(&c, true); break;
 	case ZN_S_COMM_COUNT: comm_ask_return(&c, false); break;
-	case ZN_S_COMM_ABORT: zn_emit(ZN_EV_COMM_ABORT, c.thread->row, c.result, 0); break;
+	case ZN_S_COMM_ABORT: zn_emit_at_will(ZN_EV_COMM_ABORT, c.thread->row, c.result); break;
 	}
 	return waits_for_ranks(c.shape) && !is_inner(&c) ? zn_stack(ctx, &c, ZN_LEAF_NCCL, c.ns) : 0;
 }

@@ -839,7 +839,7 @@ int request_listen(struct bpf_raw_tracepoint_args *ctx)
 	struct sock *sk = (struct sock *)ctx->args[0];
 
 	if (ctx->args[2] == TCP_LISTEN)
-		zn_emit(ZN_EV_LISTEN, ZN_ROW_NONE, BPF_CORE_READ(sk, __sk_common.skc_num), 0);
+		zn_emit_at_will(ZN_EV_LISTEN, ZN_ROW_NONE, BPF_CORE_READ(sk, __sk_common.skc_num));
 	return 0;
 }
 

@@ -82,6 +82,15 @@ static __always_inline void zn_emit(__u32 type, __u32 row, __u32 detail, __u64 b
 	bpf_ringbuf_submit(ev, 0);
 }
 
+/* What a user can make as often as he likes gives way: half of the ring is for all else. */
+static __always_inline void zn_emit_at_will(__u32 type, __u32 row, __u32 detail)
+{
+	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > ZN_RING_BYTES / 2)
+		zn_lost(ZN_LOST_RINGBUF);
+	else
+		zn_emit(type, row, detail, 0);
+}
+
 #ifdef ZN_NO_FETCH
 /* Only jobs are numbered: with cgroup_mutex held, so by one at a time. The upper half of all numbers is for these, the
  * lower one for those that the daemon gives. */

@@ -11,8 +11,8 @@ import socket
 import subprocess
 import time
 
-from harness import (CUDA, DRIVER, NOBODY, TOOLS, ZERNEL, Absent, Actor, Daemon, Driver, Process, State, check, equal,
-                     folder, main, parse_json, run, test, wait_until)
+from harness import (CUDA, DRIVER, NCCL, NOBODY, TOOLS, ZERNEL, Absent, Actor, Daemon, Driver, Process, State, check,
+                     equal, folder, main, parse_json, run, test, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
 SLOTS = 256  # ZN_JOBS_MAX
@@ -682,6 +682,28 @@ def kills_of_a_job_are_counted():
     wait_until(lambda: [a["job_id"] for a in daemon.json("/alerts")["alerts"] if a["state"] == "firing"] == ["4711"],
         "the alert")
     equal(daemon.metrics().lost(), {}, "losses")
+
+
+@test  # what a user makes as often as he likes, while the daemon has no CPU, leaves room for what is told but once
+def a_flood_of_events_hides_no_kill():
+    daemon = Daemon("--push-interval-ms", "100", expect=["alert oom_kill.*job_id=\"4711\".* fires", "ncclCommAbort",
+                                                         "alert events_lost.* fires", "log: .* held back"])
+    group, user = small(f"{V1}/job_4711/step_0"), Actor(("cuda", CUDA), ("nccl", NCCL))
+    daemon.attached(CUDA, NCCL)
+    user.do("ready(cuda)")
+    wait_until(lambda: daemon.metrics().one(KILLS, job_id="4711") == 0 and user.pid in daemon.metrics().pids(), "both")
+    with daemon.stopped():
+        user.do("for _ in range(3001): cuda.fake_cuda_set(b'fail_next', 2), ok(cuda.cuMemAlloc_v2(byref(u64()), 1), 2)")
+        user.do("for _ in range(3001): nccl.ncclCommAbort(None)")
+        eat(group)
+    wait_until(lambda: daemon.metrics().one(KILLS, job_id="4711") == 1, "the kill")
+    equal([k["command"] for k in daemon.json("/jobs")["jobs"][0]["oom_killed"]], ["python3"], "who was killed")
+    wait_until(lambda: 3001 in daemon.metrics().all("zernel_gpu_alloc_failures_total", pid=str(user.pid)).values(),
+        "allocations that failed")
+    lost = daemon.metrics().lost()
+    check(lost.keys() == {"ringbuf"} and lost["ringbuf"] < 3001, f"what gave way: {lost}")
+    wait_until(lambda: daemon.metrics().one("zernel_alert_state", alert="events_lost") == 2, "the alert of that")
+    wait_until(lambda: any("held back" in line for line in daemon.lines()), "the lines of the log that were left out")
 
 
 @test

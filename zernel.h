@@ -2847,7 +2847,7 @@ struct zn_mapping {
 };
 _Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping) == 32, "padding");
 
-/* A process has a Unix socket whose other end that one made. */
+/* A process has a Unix socket whose other end that one made; peer 0: one that listens. */
 struct zn_service_edge {
 	__u32 pid, peer;
 };
@@ -7269,8 +7269,8 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
  * an uninterruptible sleep, to see whether they move. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
-/* Whom processes are connected with over Unix sockets: asked() adds one of those that are looked at, or takes it out;
- * peers() walks over all open files of the node, some 0.1 us each. */
+/* Who listens on a Unix socket, of all processes, and whom those are connected with over them that are asked for:
+ * asked() adds one, or takes it out; peers() walks over all open files of the node, some 0.1 us each. */
 void zn_mappers_asked(const struct zn_mappers *m, uint32_t tgid, bool add);
 void zn_mappers_peers(
 	const struct zn_mappers *m, void (*visit)(void *to, const struct zn_service_edge *found), void *to);
@@ -7606,7 +7606,8 @@ void zn_members_join(const struct zn_services *s, struct zn_joined *to);
 /* ---- probe/services.c (zn_services_): which processes serve together with those that use a GPU. ---- */
 
 #define ZN_SERVICES_FOUND  64
-#define ZN_SERVICE_SOCKETS 16384 /* that listen in one network namespace */
+#define ZN_SERVICE_SOCKETS 16384     /* of TCP that listen in one network namespace */
+#define ZN_SERVICE_PIDS    (1 << 22) /* more than any process has: PID_MAX_LIMIT of the kernel */
 #define ZN_SERVICE_PARENTS 6
 struct zn_service_member { /* a tracked process or a server, and what it is known by */
 	uint32_t id, pid, session, port, owner;
@@ -7618,7 +7619,7 @@ struct zn_service_member { /* a tracked process or a server, and what it is know
 #define ZN_SERVICE_PEERS 32 /* of one process */
 struct zn_service_socket {
 	uint64_t inode;
-	uint32_t port; /* 0: a Unix socket */
+	uint32_t port;
 };
 struct zn_services {
 	struct zn_probe *probe;
@@ -7643,6 +7644,7 @@ struct zn_services {
 	uint64_t network, read_ns; /* whose sockets these are, and since when */
 	uint32_t socket_count;
 	struct zn_service_socket socket[ZN_SERVICE_SOCKETS];
+	uint64_t on_unix[ZN_SERVICE_PIDS / 64]; /* processes that listen on a Unix socket, a bit each */
 };
 void zn_services_init(
 	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock);

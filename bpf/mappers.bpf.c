@@ -2,8 +2,8 @@
 /*
  * Which processes map a file, whatever its name and whichever overlay or mount namespace it is seen through: an
  * iterator over all memory areas of all processes (5.12), run by the daemon's reading. It also tells of each process
- * that maps a file of FUSE, whose pages come only when a process of its user answers. A second iterator tells whom some
- * processes are connected with over Unix sockets.
+ * that maps a file of FUSE, whose pages come only when a process of its user answers. A second iterator tells who
+ * listens on Unix sockets, and whom some processes are connected with over them.
  */
 #include <stdbool.h>
 #include "kernel.h"
@@ -54,7 +54,7 @@ struct bpf_iter__task_file {
 	struct file *file;
 };
 
-/* Processes whose sockets are looked at. */
+/* Processes whose connections are looked at. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ZN_PROCS_MAX);
@@ -64,8 +64,11 @@ struct {
 } asked SEC(".maps");
 
 #define UNIX        1
+#define STREAM      1
 #define ESTABLISHED 1
+#define LISTENING   10
 
+/* Of all processes those that listen on a Unix socket, and of those that are asked for whom they are connected with. */
 SEC("iter/task_file")
 int socket_visit(struct bpf_iter__task_file *ctx)
 {
@@ -74,16 +77,19 @@ int socket_visit(struct bpf_iter__task_file *ctx)
 	struct file *file = ctx->file;
 	struct socket *socket;
 	struct sock *sk;
+	__u8 state;
 
 	if (!task || !file)
 		return 0;
 	edge.pid = task->tgid;
-	if (!bpf_map_lookup_elem(&asked, &edge.pid))
-		return 0;
 	socket = bpf_sock_from_file(file);
 	sk = socket ? BPF_CORE_READ(socket, sk) : NULL;
-	if (!sk || BPF_CORE_READ(sk, __sk_common.skc_family) != UNIX ||
-		BPF_CORE_READ(sk, __sk_common.skc_state) != ESTABLISHED)
+	if (!sk || BPF_CORE_READ(sk, __sk_common.skc_family) != UNIX)
+		return 0;
+	state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (state == LISTENING && BPF_CORE_READ(sk, sk_type) == STREAM)
+		bpf_seq_write(ctx->meta->seq, &edge, sizeof(edge));
+	if (state != ESTABLISHED || !bpf_map_lookup_elem(&asked, &edge.pid))
 		return 0;
 	edge.peer = BPF_CORE_READ(sk, sk_peer_pid, numbers[0].nr);
 	if (edge.peer && edge.peer != edge.pid)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * mappers.c: which processes map a file, by the kernel's own inode, and which of them could make the kernel wait. And
- * whom processes are connected with over Unix sockets, by another iterator of the same object.
+ * who listens on Unix sockets, and whom processes are connected with over them, by another iterator of the same object.
  *
  * To put a probe on a file or to take one away, the kernel takes the memory lock of each process that maps the file,
  * under whatever name, and meanwhile no process of the node can fork (register_for_each_vma() and dup_mmap_sem of

@@ -24,9 +24,8 @@
 #define HEARD_MAX     8                 /* processes that were heard to listen, looked at in one run */
 #define FILES_MAX     16384             /* descriptors of one process that are looked at */
 #define TEXT_BYTES    16384
-#define SOCKETS_BYTES (4 << 20) /* of one list of sockets; those that listen come first in those of TCP */
+#define SOCKETS_BYTES (4 << 20) /* of one list of sockets; those that listen come first, and fit */
 #define TCP_LISTEN    0x0a
-#define ACCEPTS       0x10000 /* __SO_ACCEPTCON, of a Unix socket */
 
 void zn_services_init(
 	struct zn_services *s, struct zn_probe *p, const struct zn_mappers *mappers, pthread_mutex_t *lock)
@@ -172,6 +171,10 @@ static void edge_add(void *to, const struct zn_service_edge *found)
 	struct zn_services *s = to;
 	uint32_t own = 0;
 
+	if (!found->peer) {
+		s->on_unix[found->pid % ZN_SERVICE_PIDS / 64] |= 1ULL << found->pid % 64;
+		return;
+	}
 	for (uint32_t i = 0; i < s->edge_count; i++) {
 		if (s->edge[i].pid == found->pid && s->edge[i].peer == found->peer)
 			return;
@@ -181,7 +184,8 @@ static void edge_add(void *to, const struct zn_service_edge *found)
 		s->edge[s->edge_count++] = *found;
 }
 
-/* Whom the processes that use a GPU are connected with. */
+/* Whom the processes that use a GPU are connected with, and who listens. The kernel is asked, as /proc/net/unix has
+ * names of users in it, which may be lines of their own. */
 static void edges_find(struct zn_services *s)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
@@ -197,6 +201,7 @@ static void edges_find(struct zn_services *s)
 		if (s->asked[row])
 			zn_mappers_asked(s->mappers, s->asked[row], true);
 	s->edge_count = 0;
+	zn_pages_clear(s->on_unix, sizeof(s->on_unix));
 	if (s->gpu_count)
 		zn_mappers_peers(s->mappers, edge_add, s);
 }
@@ -298,17 +303,6 @@ static bool tcp_line(struct zn_services *s, const char *line)
 	return true;
 }
 
-/* "0000000000000000: 00000002 00000000 00010000 0001 01 12345 /path" */
-static bool unix_line(struct zn_services *s, const char *line)
-{
-	unsigned flags, type;
-	unsigned long inode;
-
-	if (sscanf(line, "%*[^:]: %*x %*x %x %x %*x %lu", &flags, &type, &inode) == 3 && flags & ACCEPTS && type == 1)
-		socket_add(s, inode, 0);
-	return true;
-}
-
 static void sockets_read(
 	struct zn_services *s, uint32_t pid, const char *name, bool (*line)(struct zn_services *s, const char *line))
 {
@@ -338,7 +332,7 @@ static void sockets_read(
 		close(fd);
 }
 
-/* What listens in the network namespace of a process. */
+/* What listens on TCP in the network namespace of a process. */
 static void sockets_find(struct zn_services *s, uint32_t pid)
 {
 	uint64_t network = namespace_of(pid, "net"), now = zn_now_ns();
@@ -350,7 +344,6 @@ static void sockets_find(struct zn_services *s, uint32_t pid)
 	s->socket_count = 0;
 	sockets_read(s, pid, "tcp", tcp_line);
 	sockets_read(s, pid, "tcp6", tcp_line);
-	sockets_read(s, pid, "unix", unix_line);
 	zn_sort(s->socket, s->socket_count, sizeof(s->socket[0]), by_inode);
 }
 
@@ -371,9 +364,9 @@ static const struct zn_service_socket *socket_of_file(const struct zn_services *
 /* Whether a process listens; on which port, if it is one of TCP. */
 static bool process_listens(const struct zn_services *s, uint32_t pid, uint32_t *port)
 {
+	bool listens = s->on_unix[pid % ZN_SERVICE_PIDS / 64] >> pid % 64 & 1;
 	struct zn_names names = {.have = 0};
 	const struct dirent64 *e;
-	bool listens = false;
 	uint32_t files = 0;
 	char path[64];
 	int dir;

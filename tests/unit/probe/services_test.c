@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ static uint32_t edges, asked;
 static pid_t child[CHILDREN];
 static unsigned children;
 
-/* ---- In place of mappers.c: who is at the other end of Unix sockets. ---- */
+/* ---- In place of mappers.c: who listens on Unix sockets, and who is at the other end of them. ---- */
 
 void zn_mappers_asked(const struct zn_mappers *m, uint32_t tgid, bool add)
 {
@@ -65,7 +66,17 @@ bool __wrap_zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs
 
 /* ---- Processes. ---- */
 
-enum { NOTHING, TCP = 1, TCP6 = 2, UNIX = 4, DATAGRAMS = 8, OWN_SESSION = 16, HAS_CHILD = 32, ODD_NAME = 64 };
+enum {
+	NOTHING,
+	TCP = 1,
+	TCP6 = 2,
+	UNIX = 4,
+	DATAGRAMS = 8,
+	OWN_SESSION = 16,
+	HAS_CHILD = 32,
+	ODD_NAME = 64,
+	FORGED = 128
+};
 
 struct told {
 	pid_t child; /* that it has started: with TCP */
@@ -93,6 +104,20 @@ static void listen_unix(int type)
 		_exit(1);
 }
 
+/* A socket whose name is a line of /proc/net/unix, by which another one listens, that does not. */
+static void forge_listener(void)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int quiet = socket(AF_UNIX, SOCK_STREAM, 0), fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	struct stat st;
+
+	if (fstat(quiet, &st))
+		_exit(1);
+	snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "zz\n0: 2 0 10000 1 1 %lu x", (unsigned long)st.st_ino);
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)))
+		_exit(1);
+}
+
 static void live(int is, int tell)
 {
 	struct told told = {0};
@@ -108,6 +133,8 @@ static void live(int is, int tell)
 		listen_unix(SOCK_STREAM);
 	if (is & DATAGRAMS)
 		listen_unix(SOCK_DGRAM);
+	if (is & FORGED)
+		forge_listener();
 	if (is & HAS_CHILD && (told.child = fork()) == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		told.port = listen_tcp(AF_INET);
@@ -277,9 +304,43 @@ T(on_a_unix_socket)
 	datagrams = start(DATAGRAMS | OWN_SESSION, NULL);
 	use_gpu(ROW, streams);
 	use_gpu(ROW + 1, datagrams);
+	edge[edges++] = (struct zn_service_edge){(uint32_t)streams, 0}; /* the kernel tells of streams alone */
 	look();
 	CHECK(found_of(streams) && found_of(streams)->port == 0);
-	CHECK(found_of(datagrams) == NULL); /* nobody connects to it */
+	CHECK(found_of(datagrams) == NULL);
+	CHECK_EQ(s.edge_count, 0);
+	edges = 0;
+	s.swept_ns = 0; /* by the next look he may have stopped */
+	look();
+	CHECK(found_of(streams) == NULL);
+}
+
+/* The kernel's list of Unix sockets shows names as they are. */
+T(a_name_that_looks_like_a_socket_which_listens)
+{
+	pid_t pid;
+
+	begin();
+	pid = start(FORGED | OWN_SESSION, NULL);
+	use_gpu(ROW, pid);
+	look();
+	CHECK(found_of(pid) == NULL);
+	CHECK(s.swept_ns);
+}
+
+/* Each process has a bit of its own, up to the highest number. */
+T(processes_that_listen_on_unix_sockets)
+{
+	const uint32_t pids[] = {1, 63, 64, ZN_SERVICE_PIDS - 1};
+
+	begin();
+	use_gpu(ROW, start(NOTHING, NULL));
+	for (size_t i = 0; i < ZN_LEN(pids); i++)
+		edge[edges++] = (struct zn_service_edge){pids[i], 0};
+	look();
+	CHECK_EQ(s.on_unix[0], 1ULL << 1 | 1ULL << 63);
+	CHECK_EQ(s.on_unix[1], 1);
+	CHECK_EQ(s.on_unix[ZN_LEN(s.on_unix) - 1], 1ULL << 63);
 }
 
 /* Who is joined with the engine by a Unix socket alone must listen on a port: the system's log does not. */
@@ -294,6 +355,7 @@ T(joined_by_a_unix_socket)
 	use_gpu(ROW, engine);
 	edge[edges++] = (struct zn_service_edge){(uint32_t)engine, (uint32_t)front};
 	edge[edges++] = (struct zn_service_edge){(uint32_t)engine, (uint32_t)log};
+	edge[edges++] = (struct zn_service_edge){(uint32_t)log, 0};
 	look();
 	CHECK_EQ(asked, 1);
 	CHECK(found_of(front) != NULL);
@@ -490,6 +552,8 @@ int main(void)
 	RUN(a_front_end_and_its_neighbour);
 	RUN(by_the_same_session);
 	RUN(on_a_unix_socket);
+	RUN(a_name_that_looks_like_a_socket_which_listens);
+	RUN(processes_that_listen_on_unix_sockets);
 	RUN(joined_by_a_unix_socket);
 	RUN(a_socket_of_another_user_joins_nobody);
 	RUN(a_crowd_of_unix_sockets);

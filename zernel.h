@@ -7250,7 +7250,7 @@ struct zn_mappers {
 	int own_fd;             /* over this process alone; -1: not before 6.1 */
 	int peers_fd, asked_fd; /* over open files, and whose are looked at */
 };
-#define ZN_MAPPERS_MAX 64
+#define ZN_MAPPERS_MAX 4096
 struct zn_mapper_list {
 	uint32_t count;     /* processes that map the file; the first ZN_MAPPERS_MAX are in tgid */
 	uint32_t fuse_tgid; /* one of them that maps a file of a FUSE file system that root did not mount; 0: none */
@@ -7267,7 +7267,7 @@ void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint6
 /* Walks over all memory areas of the node: some 0.1 us each. */
 int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to);
 /* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
- * an uninterruptible sleep, to see whether they move. */
+ * an uninterruptible sleep, to see whether they move, and up to four times as long where those are thousands. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
 /* Who listens on a Unix socket, of all processes, and whom those are connected with over them that are asked for:
  * asked() adds one, or takes it out; peers() walks over all open files of the node, some 0.1 us each. */

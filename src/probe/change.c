@@ -24,7 +24,8 @@ void zn_change_begin(struct zn_change *c, const struct zn_lib *lib, const struct
 
 	pthread_mutex_lock(c->lock);
 	c->lib = lib;
-	c->hang = (struct zn_hang){.since_ns = zn_now_ns(), .detach = detach, .tid = gettid(), .who = *who};
+	c->hang = (struct zn_hang){.since_ns = zn_now_ns(), .detach = detach, .tid = gettid()};
+	c->hang.who = *who;
 	snprintf(c->hang.path, sizeof(c->hang.path), "%s", lib->path);
 	pthread_mutex_unlock(c->lock);
 	if (c->hang_timer >= 0)
@@ -68,7 +69,7 @@ static bool thread_runs(pid_t tid)
 static void watch_change(struct zn_change *c)
 {
 	uint32_t tgid = 0;
-	struct zn_hang h;
+	static struct zn_hang h; /* large, and there is one watcher */
 	bool runs;
 
 	pthread_mutex_lock(c->lock);

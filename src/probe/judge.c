@@ -41,6 +41,10 @@ bool zn_judge_hindrance(struct zn_judge *j, const struct zn_lib *lib, bool block
 			j->who.fuse_tgid);
 		return true;
 	}
+	if (j->who.count > ZN_MAPPERS_MAX) {
+		snprintf(why, ZN_TEXT_MAX, "%u processes map it, which is more than are looked at", j->who.count);
+		return true;
+	}
 	if (blocked && (tid = zn_mappers_blocked(&j->who, &tgid))) {
 		snprintf(why, ZN_TEXT_MAX, "process %u maps it and its thread %u is blocked in the kernel", tgid, tid);
 		return true;
@@ -60,7 +64,7 @@ bool zn_judge_shadow(const struct zn_judge *j, int pid, char why[ZN_TEXT_MAX])
 /* Whether a return probe would kill one of those that were found. */
 static bool find_shadow_stack(struct zn_judge *j, char why[ZN_TEXT_MAX])
 {
-	for (uint32_t i = 0; i < j->who.count && i < ZN_MAPPERS_MAX; i++)
+	for (uint32_t i = 0; i < j->who.count; i++)
 		if (zn_judge_shadow(j, (int)j->who.tgid[i], why))
 			return true;
 	return false;

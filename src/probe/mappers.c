@@ -26,9 +26,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define AGAIN_MAX  64 /* turns in which the kernel may ask to go on; each is a million memory areas */
-#define FUSES_MAX  8  /* FUSE file systems that are remembered of one process; more of them are taken for a user's */
-#define BLOCKED_MS 30 /* a thread that has not moved for so long is blocked */
+#define AGAIN_MAX  64  /* turns in which the kernel may ask to go on; each is a million memory areas */
+#define FUSES_MAX  8   /* FUSE file systems that are remembered of one process; more of them are taken for a user's */
+#define BLOCKED_MS 30  /* a thread that has not moved for so long is blocked */
+#define SUSPECTS   512 /* threads that are looked at again after one such wait */
+#define WAITS_MAX  4   /* of one look; who has more threads that sleep in the kernel is taken for blocked */
 
 /* Walks over all memory areas that the query is true of, process by process. visit returns false to stop. */
 static int walk_mappings(const struct zn_mappers *m, int link, const struct zn_mapping_query *query,
@@ -212,10 +214,13 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 
 /* ---- who is blocked ---- */
 
-struct blocked {
-	uint32_t tgid;
-	uint32_t seen[16], count; /* threads that sleep where they may hold the memory lock */
-	uint64_t switches[16];
+struct suspects {
+	uint32_t tgid; /* whose threads are looked at */
+	uint32_t blocked_tgid, blocked_tid, waits, count;
+	struct suspect { /* sleeps where it may hold the memory lock */
+		uint32_t tgid, tid;
+		uint64_t switches;
+	} seen[SUSPECTS];
 };
 
 /* Whether a thread sleeps where it may hold its memory lock: in an uninterruptible sleep, or in wait for a FUSE
@@ -256,42 +261,53 @@ static uint64_t sleeping_switches(uint32_t tgid, uint32_t tid)
 	return own + forced + 1;
 }
 
+/* Whether all that were seen have moved after a while. */
+static bool suspects_move(struct suspects *all)
+{
+	struct timespec wait = {.tv_nsec = BLOCKED_MS * ZN_NS_PER_MS};
+	bool look = all->waits++ < WAITS_MAX;
+
+	if (all->count && look)
+		nanosleep(&wait, NULL);
+	for (uint32_t i = 0; i < all->count && !all->blocked_tid; i++) {
+		const struct suspect *s = &all->seen[i];
+
+		if (look && sleeping_switches(s->tgid, s->tid) != s->switches)
+			continue;
+		all->blocked_tgid = s->tgid;
+		all->blocked_tid = s->tid;
+	}
+	all->count = 0;
+	return !all->blocked_tid;
+}
+
 static bool see_thread(void *to, int dir, const char *name)
 {
-	struct blocked *b = to;
+	struct suspects *all = to;
 	uint32_t tid = (uint32_t)strtoul(name, NULL, 10);
-	uint64_t switches = tid ? sleeping_switches(b->tgid, tid) : 0;
+	uint64_t switches = tid ? sleeping_switches(all->tgid, tid) : 0;
 
 	(void)dir;
-	if (switches) {
-		b->seen[b->count] = tid;
-		b->switches[b->count++] = switches;
-	}
-	return b->count < ZN_LEN(b->seen);
+	if (switches)
+		all->seen[all->count++] = (struct suspect){all->tgid, tid, switches};
+	return all->count < SUSPECTS || suspects_move(all);
 }
 
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 {
-	static _Thread_local struct blocked all[ZN_MAPPERS_MAX]; /* the finder looks, and the watcher of libraries */
-	uint32_t n = list->count < ZN_MAPPERS_MAX ? list->count : ZN_MAPPERS_MAX, suspects = 0;
-	struct timespec wait = {.tv_nsec = BLOCKED_MS * ZN_NS_PER_MS};
+	static _Thread_local struct suspects all; /* the finder looks, and the watcher of libraries */
 	char path[40];
 
-	for (uint32_t i = 0; i < n; i++) {
-		all[i] = (struct blocked){.tgid = list->tgid[i]};
-		snprintf(path, sizeof(path), "/proc/%u/task", list->tgid[i]);
-		zn_dir_read(path, see_thread, &all[i]);
-		suspects += all[i].count;
+	all.count = all.waits = all.blocked_tid = 0;
+	for (uint32_t i = 0; i < list->count && i < ZN_MAPPERS_MAX && !all.blocked_tid; i++) {
+		all.tgid = list->tgid[i];
+		snprintf(path, sizeof(path), "/proc/%u/task", all.tgid);
+		zn_dir_read(path, see_thread, &all);
 	}
-	if (suspects)
-		nanosleep(&wait, NULL);
-	for (uint32_t i = 0; i < n && suspects; i++)
-		for (uint32_t k = 0; k < all[i].count; k++)
-			if (sleeping_switches(all[i].tgid, all[i].seen[k]) == all[i].switches[k]) {
-				*tgid = all[i].tgid;
-				return all[i].seen[k];
-			}
-	return 0;
+	if (!all.blocked_tid)
+		suspects_move(&all);
+	*tgid = all.blocked_tgid;
+	return all.blocked_tid;
 }
 
 /* ---- Unix sockets ---- */

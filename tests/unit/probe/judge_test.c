@@ -127,16 +127,23 @@ T(processes_not_known)
 	check_verdict(NULL);
 }
 
-/* More processes than are listed: those that are listed are looked at, and nothing behind them. */
-T(more_than_are_listed)
+/* Each of thousands is looked at. Of more than are listed nothing is known. */
+T(thousands_that_map_it)
 {
 	start();
-	listed.count = 10 * ZN_MAPPERS_MAX;
+	listed.count = ZN_MAPPERS_MAX;
 	for (uint32_t i = 0; i < ZN_MAPPERS_MAX; i++)
 		listed.tgid[i] = 100 + i;
 	check_verdict(NULL);
+	shadow_pid = 100 + 64; /* the 65th */
+	check_verdict("process 164 maps it and has a shadow stack");
 	shadow_pid = 100 + ZN_MAPPERS_MAX - 1;
 	check_verdict("shadow stack");
+	shadow_pid = 0;
+	listed.count++;
+	check_verdict("more than are looked at");
+	lib.kept = true;
+	check_verdict("more than are looked at");
 }
 
 /* Who made the kernel wait loses his own files alone, and the oldest of many is forgotten first. */
@@ -167,7 +174,7 @@ int main(void)
 	RUN(what_its_processes_do);
 	RUN(blocked_threads_on_request);
 	RUN(processes_not_known);
-	RUN(more_than_are_listed);
+	RUN(thousands_that_map_it);
 	RUN(barred_users);
 	return t_end();
 }

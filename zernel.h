@@ -6877,7 +6877,7 @@ struct zn_lib {
 	bool held;    /* the log has said that they have to stay for now */
 	bool kept;    /* the system's: hooked while the daemon lives */
 	enum zn_lib_kind kind;
-	uint32_t owner; /* of the process that brought it */
+	uint32_t owner; /* of a process that maps it, at first of that which brought it: whose time it takes */
 	int fd; /* keeps the inode, so that its number cannot be reused while we hold it; -1: root may not open it */
 	uint64_t dev, ino, size, mtime_ns; /* as stat() showed it first */
 	uint64_t changed_ns, retry_ns;     /* retry: when it is looked again whether its probes may go */
@@ -7410,6 +7410,9 @@ bool zn_mapped_is_partial(const struct zn_mapped *t, uint32_t pid);
 uint64_t zn_mapped_partial_gpus(const struct zn_mapped *t);
 /* Whole: it is, if it is not partial. Unknown: what the process maps must be looked at first. */
 enum zn_ledger zn_mapped_ledger(const struct zn_mapped *t, int pid);
+/* An owner of a process that maps a library, of whom may() is true; ZN_UNKNOWN: none. */
+uint32_t zn_mapped_owner(
+	const struct zn_mapped *t, const struct zn_lib *lib, bool (*may)(void *to, uint32_t owner), void *to);
 #endif
 
 /* ---- probe/judge.c (zn_judge_): whether probes may be put on a file now, or taken away. On the finder's thread. ----
@@ -7432,6 +7435,7 @@ bool zn_judge_hindrance(struct zn_judge *j, const struct zn_lib *lib, bool block
 bool zn_judge_shadow(
 	const struct zn_judge *j, int pid, char why[ZN_TEXT_MAX]); /* true: a probe would kill this process */
 void zn_judge_bar(struct zn_judge *j, uint32_t tgid); /* that process's owner; he made the kernel wait. 0: nobody */
+bool zn_judge_barred(const struct zn_judge *j, uint32_t owner);
 #endif
 
 /* ---- probe/libraries.c (zn_libraries_): the table of libraries: which are hooked, and when. On the

@@ -16,7 +16,7 @@ void zn_judge_bar(struct zn_judge *j, uint32_t tgid)
 		j->barred[j->barred_count++ % ZN_BARRED_MAX] = owner;
 }
 
-static bool is_barred(const struct zn_judge *j, uint32_t owner)
+bool zn_judge_barred(const struct zn_judge *j, uint32_t owner)
 {
 	for (uint32_t i = 0; i < j->barred_count && i < ZN_BARRED_MAX; i++)
 		if (j->barred[i] == owner)
@@ -83,7 +83,7 @@ bool zn_judge_library(struct zn_judge *j, const struct zn_lib *lib, bool blocked
 		snprintf(why, ZN_TEXT_MAX, "it is not the system's, and --user-libraries is none");
 	else if (lib->id.flags & ZN_MAPPING_FUSE)
 		snprintf(why, ZN_TEXT_MAX, "it lies on a FUSE file system; see --user-libraries");
-	else if (is_barred(j, lib->owner))
+	else if (zn_judge_barred(j, lib->owner))
 		snprintf(why, ZN_TEXT_MAX, "user %u has made the kernel wait before", lib->owner);
 	else
 		return !zn_judge_hindrance(j, lib, blocked, why) && !find_shadow_stack(j, why);

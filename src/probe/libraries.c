@@ -236,6 +236,31 @@ static bool hook_library(struct zn_libraries *l, struct zn_lib *lib)
 	return kept;
 }
 
+/* ---- whose time it takes ---- */
+
+static bool may_pay(void *to, uint32_t owner)
+{
+	struct zn_libraries *l = to;
+
+	return !zn_judge_barred(&l->judge, owner) && zn_file_budget_left(&l->budget, owner);
+}
+
+/* Whether there is time for a file. If its owner has none left, or is barred, it becomes another one's who maps it: who
+ * was the first to map a file keeps nobody's work from being measured. */
+static bool has_time(struct zn_libraries *l, struct zn_lib *lib)
+{
+	uint32_t owner;
+
+	if (may_pay(l, lib->owner))
+		return true;
+	owner = zn_mapped_owner(&l->mapped, lib, may_pay, l);
+	if (owner == ZN_UNKNOWN || !zn_quota_take(&l->quota, owner))
+		return zn_file_budget_left(&l->budget, lib->owner); /* that he is barred is shown */
+	zn_quota_give(&l->quota, lib->owner);
+	lib->owner = owner;
+	return true;
+}
+
 /* ---- files that come ---- */
 
 static void set_file(struct zn_lib *lib, int fd, const struct stat *st)
@@ -324,7 +349,7 @@ static void come_back(struct zn_libraries *l, struct zn_lib *lib)
 		return; /* check() looks at it */
 	if (lib->leaving)
 		return; /* leave_library() looks at it */
-	if (!zn_attach_count(l->probe, lib) && zn_file_budget_left(&l->budget, lib->owner))
+	if (!zn_attach_count(l->probe, lib) && has_time(l, lib))
 		hook_library(l, lib);
 }
 
@@ -410,8 +435,7 @@ static void settle_library(struct zn_libraries *l, struct zn_lib *lib)
 {
 	struct stat st;
 
-	if (fstat(lib->fd, &st) || zn_now_ns() - lib->changed_ns < SETTLED_NS ||
-		!zn_file_budget_left(&l->budget, lib->owner))
+	if (fstat(lib->fd, &st) || zn_now_ns() - lib->changed_ns < SETTLED_NS || !has_time(l, lib))
 		return;
 	if (is_changed(lib, &st)) {
 		lib->size = st.st_size;
@@ -443,7 +467,7 @@ static void retry_waiting(struct zn_libraries *l)
 
 		if (!lib->used || lib->leaving || lib->changed || lib->fd < 0)
 			continue;
-		if (lib->waiting && zn_file_budget_left(&l->budget, lib->owner)) {
+		if (lib->waiting && has_time(l, lib)) {
 			tried++;
 			hook_library(l, lib);
 		}

@@ -213,6 +213,15 @@ void zn_mapped_forget(struct zn_mapped *t, const struct zn_lib *lib)
 			free_by(t, &t->by[i]);
 }
 
+uint32_t zn_mapped_owner(
+	const struct zn_mapped *t, const struct zn_lib *lib, bool (*may)(void *to, uint32_t owner), void *to)
+{
+	for (int i = 0; i < ZN_MAPPED_MAX; i++)
+		if (t->by[i].pid && &t->lib[t->by[i].lib] == lib && may(to, t->by[i].owner))
+			return t->by[i].owner;
+	return ZN_UNKNOWN;
+}
+
 void zn_mapped_open(struct zn_mapped *t, struct zn_lib *lib, struct zn_probe *probe, const struct zn_options *options,
 	pthread_mutex_t *lock)
 {

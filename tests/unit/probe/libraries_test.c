@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* libraries_test.c: on whose account a library goes that processes of several users map: real ones that this program
+ * starts, with a kernel that is made up. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zernel.h"
+#include "t.h"
+
+#define FIRST  61001 /* users */
+#define SECOND 61002
+#define BYTES  4096
+
+static struct zn_memory_arena memory;
+static struct zn_probe probe;
+static struct zn_options options = {.user_libraries = ZN_USER_LIBRARIES_SAFE};
+static struct zn_libraries *libraries;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char path[] = "/tmp/zn_libraries_XXXXXX/libcuda.so.1";
+
+/* ---- In place of attach.c, mappers.c and shadow.c. ---- */
+
+static uint32_t attached, fuse_tgid; /* functions; a process by which the library has to wait */
+static uint64_t look_ns;             /* of a CPU, for a look at who maps it */
+
+void zn_attach_clear(struct zn_lib *lib)
+{
+	(void)lib;
+}
+
+bool zn_attach_undo(struct zn_lib *lib, int steps)
+{
+	(void)lib, (void)steps;
+	attached = 0;
+	return true;
+}
+
+void zn_attach_read(struct zn_probe *p, struct zn_lib *lib, size_t budget)
+{
+	(void)p, (void)budget;
+	lib->found = 1;
+	lib->why[0] = 0;
+}
+
+void zn_attach_library(struct zn_probe *p, struct zn_lib *lib)
+{
+	(void)p, (void)lib;
+	attached = 1;
+}
+
+uint32_t zn_attach_count(const struct zn_probe *p, const struct zn_lib *lib)
+{
+	(void)p, (void)lib;
+	return attached;
+}
+
+bool zn_attach_same(const struct zn_probe *p, const struct zn_lib *lib)
+{
+	(void)p, (void)lib;
+	return true;
+}
+
+int zn_fd_keep(int fd)
+{
+	return fd;
+}
+
+void zn_fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+int zn_mappers_open(struct zn_mappers *m, const struct zn_probe *p)
+{
+	(void)p;
+	*m = (struct zn_mappers){-1, -1, -1, -1, -1};
+	return 0;
+}
+
+void zn_mappers_close(struct zn_mappers *m)
+{
+	(void)m;
+}
+
+int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to)
+{
+	(void)m, (void)tgid, (void)start;
+	*to = (struct zn_file_id){0};
+	return 0;
+}
+
+void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint64_t from, struct zn_file_id *to)
+{
+	struct stat st = {0};
+
+	(void)m, (void)pid, (void)from;
+	fstat(fd, &st);
+	*to = (struct zn_file_id){.ino = st.st_ino, .dev = 1};
+}
+
+int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to)
+{
+	uint64_t end_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) + look_ns;
+
+	(void)m, (void)id;
+	*to = (struct zn_mapper_list){.count = 1, .fuse_tgid = fuse_tgid, .tgid = {1}};
+	while (zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
+		;
+	return 0;
+}
+
+uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
+{
+	(void)list, (void)tgid;
+	return 0;
+}
+
+bool zn_shadow_stack_used(int pid)
+{
+	(void)pid;
+	return false;
+}
+
+/* ---- Processes. ---- */
+
+struct mapping {
+	pid_t pid;
+	uint64_t from;
+};
+
+static void live(uint32_t uid, int tell)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *at = mmap(NULL, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	if (at == MAP_FAILED || setresuid(uid, uid, uid) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+		prctl(PR_SET_DUMPABLE, 1) || write(tell, &at, sizeof(at)) != sizeof(at))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* A process of a user that maps the library. */
+static struct mapping start(uint32_t uid)
+{
+	struct mapping m;
+	int tell[2];
+	void *at;
+
+	if (pipe2(tell, O_CLOEXEC))
+		abort();
+	m.pid = fork();
+	if (m.pid == 0)
+		live(uid, tell[1]);
+	close(tell[1]);
+	if (read(tell[0], &at, sizeof(at)) != sizeof(at))
+		abort();
+	close(tell[0]);
+	m.from = (uintptr_t)at;
+	return m;
+}
+
+static void take(const struct mapping *m)
+{
+	CHECK_EQ(
+		zn_libraries_take(libraries, m->pid, m->from, m->from + BYTES, (struct zn_str){path, strlen(path)}), 0);
+}
+
+static void note_owner(void *to, const struct zn_lib *lib)
+{
+	*(uint32_t *)to = lib->owner;
+}
+
+static uint32_t owner(void)
+{
+	uint32_t of = 0;
+
+	zn_libraries_visit(libraries, note_owner, &of);
+	return of;
+}
+
+static void begin(void)
+{
+	int fd;
+
+	*strrchr(path, '/') = 0;
+	if (!mkdtemp(path) || chmod(path, 0755))
+		abort();
+	path[strlen(path)] = '/';
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	if (fd < 0 || ftruncate(fd, BYTES) || zn_memory_open(&memory))
+		abort();
+	close(fd);
+	probe.arena = memory.arena;
+	libraries = zn_libraries_open(&probe, &options, &lock);
+}
+
+static void end(void)
+{
+	zn_libraries_close(libraries);
+	zn_memory_close(&memory);
+	unlink(path);
+	*strrchr(path, '/') = 0;
+	rmdir(path);
+}
+
+/* Who was the first to map a library, and has used up his time, keeps it from nobody else. */
+T(a_library_goes_by_the_time_of_whoever_has_some)
+{
+	struct mapping first, second;
+
+	if (getuid()) { /* who is not root sees no mappings of others */
+		CHECK(true);
+		return;
+	}
+	begin();
+	first = start(FIRST);
+	second = start(SECOND);
+	fuse_tgid = 1;
+	look_ns = 800 * ZN_NS_PER_MS; /* 3 % of a core, of which 20 s were saved up */
+	take(&first);
+	fuse_tgid = 0;
+	look_ns = 0;
+	zn_libraries_check(libraries);
+	CHECK_EQ(attached, 0); /* it is his alone */
+	CHECK_EQ(owner(), FIRST);
+	take(&second);
+	zn_libraries_check(libraries);
+	CHECK_EQ(attached, 1);
+	CHECK_EQ(owner(), SECOND);
+	CHECK_EQ(zn_libraries_quota(libraries)->used, 1);
+	kill(first.pid, SIGKILL);
+	kill(second.pid, SIGKILL);
+	waitpid(first.pid, NULL, 0);
+	waitpid(second.pid, NULL, 0);
+	end();
+}
+
+int main(void)
+{
+	RUN(a_library_goes_by_the_time_of_whoever_has_some);
+	return t_end();
+}

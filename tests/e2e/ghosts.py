@@ -3,7 +3,6 @@
 """Processes that hold a GPU which is not theirs: real ones, with a device of the test's own open."""
 import os
 import re
-import resource
 import subprocess
 
 from harness import CUDA, NOBODY, ROOT, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, run, test, \
@@ -62,35 +61,6 @@ def processes_of_no_job():
     for p in (person, service, root, inside):
         p.communicate("\n")
     wait_until(lambda: not told(url), "its end")
-    kept.remove()
-
-
-MANY = "import sys; sys.stdin.readline(); held = [open('/dev/null') for _ in range(4100)]; print('', flush=True); " \
-    "sys.stdin.readline()"
-
-
-@test  # who has more files open than are looked at, and no GPU among those, is no ghost; that it is not known is said
-def a_process_with_thousands_of_files():
-    node = Node("--gpu-majors", "10", "--push-interval-ms", "200")
-    url = f"http://127.0.0.1:{node.port}"
-    kept = Group("freezer", GROUP)
-    inside = holder(device(), kept)
-    many = subprocess.Popen(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "/usr/bin/python3",
-                             "-c", MANY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    resource.prlimit(many.pid, resource.RLIMIT_NOFILE, (8192, 8192))
-    many.stdin.write("\n")
-    many.stdin.flush()
-    many.stdout.readline()
-
-    def answer():
-        return parse_json(run([ZERNEL, "ghosts", url, "--json", "--older", "0"]).stdout)
-    wait_until(lambda: node.json("/jobs")["jobs"], "the job")
-    wait_until(lambda: answer()["ghosts"] or answer().get("unknown"), "a look at it", seen=answer)
-    equal(told(url), {}, "nobody is one")
-    text = run([ZERNEL, "ghosts", url, "--older", "0"])
-    check(text.returncode == 0 and "\nnot known of " in text.stdout, text)
-    for p in (many, inside):
-        p.communicate("\n")
     kept.remove()
 
 

@@ -22,7 +22,8 @@ static struct zn_probe probe;
 static struct zn_options options = {.user_libraries = ZN_USER_LIBRARIES_SAFE};
 static struct zn_libraries *libraries;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char path[] = "/tmp/zn_libraries_XXXXXX/libcuda.so.1";
+/* The name that the kernel says, and the file's own: no daemon that runs beside this shall look at it. */
+static char path[] = "/tmp/zn_libraries_XXXXXX/libcuda.so.1", file[sizeof(path) + 5];
 
 /* ---- In place of attach.c, mappers.c and shadow.c. ---- */
 
@@ -138,8 +139,8 @@ struct mapping {
 
 static void live(uint32_t uid, int tell)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	void *at = mmap(NULL, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	void *at = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE, fd, 0);
 
 	if (at == MAP_FAILED || setresuid(uid, uid, uid) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
 		prctl(PR_SET_DUMPABLE, 1) || write(tell, &at, sizeof(at)) != sizeof(at))
@@ -194,8 +195,9 @@ static void begin(void)
 	*strrchr(path, '/') = 0;
 	if (!mkdtemp(path) || chmod(path, 0755))
 		abort();
+	snprintf(file, sizeof(file), "%s/file", path);
 	path[strlen(path)] = '/';
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
 	if (fd < 0 || ftruncate(fd, BYTES) || zn_memory_open(&memory))
 		abort();
 	close(fd);
@@ -207,7 +209,7 @@ static void end(void)
 {
 	zn_libraries_close(libraries);
 	zn_memory_close(&memory);
-	unlink(path);
+	unlink(file);
 	*strrchr(path, '/') = 0;
 	rmdir(path);
 }

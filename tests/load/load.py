@@ -144,7 +144,7 @@ def when_all_places_are_taken_a_scrape_finds_one():
     held = [dial(daemon.port, f"127.0.9.{i + 1}") for i in range(8)]
     for _ in range(100):
         check(answer_to_scrape(daemon.port), "a scrape is answered")
-    refused = [answer(upgrade(daemon.ws_port, f"127.0.10.{i + 1}")) for i in range(20)]
+    refused = [upgrade(daemon.ws_port, f"127.0.10.{i + 1}").recv(4096) for i in range(20)]
     equal({a.split(b"\r\n")[0] for a in refused}, {b"HTTP/1.1 503 Service Unavailable"}, "answers to those too many")
     healthy(load.ask(1))
     equal(answer(held[0]), b"", "what the first got, which asked nothing and gave way")

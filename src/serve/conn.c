@@ -84,9 +84,10 @@ static void note_sent(struct zn_conn *c, size_t sent)
 	c->budget -= sent;
 	c->out_at += of_out;
 	c->body_at += sent - of_out;
-	c->deadline_ns = after_s(PROGRESS_S);
-	if (c->out_at < c->out_len || (c->body && c->body_at < c->body->len))
+	if (c->out_at < c->out_len || (c->body && c->body_at < c->body->len)) {
+		c->deadline_ns = after_s(PROGRESS_S);
 		return;
+	}
 	if (c->body)
 		zn_buffer_put(c->body);
 	c->body = NULL;

@@ -574,13 +574,19 @@ def reports_become_comments_and_mail():
     equal(asked(), "", "what Slurm is asked about these")
 
 
-@test
-def what_slurm_does_not_answer_about_is_for_the_next_call():
+def ended_with_mail():
+    """A job whose end its owner wants a mail about, which was not sent yet."""
     site.hooked()
     reports("-m")
     job = submit("true\n", "--mail-type=ALL", "--mail-user=who@example.org")
     site.cluster.wait(job, "COMPLETED")
     report(job)
+    return job
+
+
+@test
+def what_slurm_does_not_answer_about_is_for_the_next_call():
+    job = ended_with_mail()
     wait_until(lambda: site.cluster.say("sacct", "-n", "-X", "-P", "-j", job, "-o", "State") == "COMPLETED",
                "the job that ended is in the database")
     for away in ("squeue", "squeue", "show job"):
@@ -595,11 +601,7 @@ def what_slurm_does_not_answer_about_is_for_the_next_call():
 
 @test
 def a_mailer_that_fails_is_complained_of():
-    site.hooked()
-    reports("-m")
-    job = submit("true\n", "--mail-type=ALL", "--mail-user=who@example.org")
-    site.cluster.wait(job, "COMPLETED")
-    report(job)
+    job = ended_with_mail()
     with open(f"{site.folder}/tools/fails", "w"):
         pass
     equal(reports("-c", "-m")[1],

@@ -11,12 +11,18 @@ static void make_spool(void)
 	mkdir(at("run/jobs.d"), 0750);
 }
 
-T(what_was_left_is_taken_in_order)
+/* No daemon runs, and nothing was asked of one. */
+static void empty_spool(void)
 {
 	fresh();
 	down();
 	forget_all();
 	make_spool();
+}
+
+T(what_was_left_is_taken_in_order)
+{
+	empty_spool();
 	write_text("run/jobs.d/left-3", H "end\nid=7\ntime=300\n");
 	write_text("run/jobs.d/left-1", H "end\nid=6\ntime=9\n");
 	write_text("run/jobs.d/left-2", H "start\nid=7\ntime=200\n");
@@ -34,10 +40,7 @@ T(what_was_left_is_taken_in_order)
 /* After a downgrade, files have keys of the version before. */
 T(keys_of_a_later_version_are_passed_over)
 {
-	fresh();
-	down();
-	forget_all();
-	make_spool();
+	empty_spool();
 	write_text("run/jobs.d/job-5", H "start\nid=5\nnewkey=1\ntime=100\n");
 	write_text("run/jobs.d/left-1", H "end\nnew_key=\x1b\nid=5\ntime=200\nnewkey=\n");
 	up();
@@ -211,10 +214,7 @@ T(records_of_processes)
 {
 	char text[256];
 
-	fresh();
-	down();
-	forget_all();
-	make_spool();
+	empty_spool();
 	snprintf(text, sizeof(text), H "start\nid=1\npid=%d\ntime=%llu\n", getpid(), (unsigned long long)zn_wall_ms());
 	write_text("run/jobs.d/job-1", text);
 	snprintf(text, sizeof(text), H "start\nid=2\npid=%d\ntime=1711800000000\n", getpid()); /* before it began */

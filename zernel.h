@@ -8907,12 +8907,16 @@ static inline void zn_walk_label(struct zn_walk *w, const char *name, const char
 		w->sample.label[w->sample.label_count++] =
 			(struct zn_label){{name, strlen(name)}, {text, strlen(text)}};
 }
-void zn_walk_number(struct zn_walk *w, const char *name, uint64_t v);
-void zn_walk_digits(struct zn_walk *w, const char *name, size_t at);  /* what was written to digits, from `at` on */
-void zn_walk_scaled(struct zn_walk *w, uint64_t v, int decimals);     /* v / 10^decimals, as of struct zn_sample */
-void zn_walk_signed(struct zn_walk *w, int32_t v);                    /* in thousandths */
-void zn_walk_durations(struct zn_walk *w, const struct zn_hist *h);   /* instead of a value */
-void zn_walk_calibration(struct zn_walk *w, const struct zn_bias *b); /* likewise */
+void zn_walk_named(struct zn_walk *w, struct zn_str name, uint64_t v);
+static inline void zn_walk_number(struct zn_walk *w, const char *name, uint64_t v)
+{
+	zn_walk_named(w, (struct zn_str){name, strlen(name)}, v);
+}
+void zn_walk_digits(struct zn_walk *w, struct zn_str name, size_t at); /* what was written to digits, from `at` on */
+void zn_walk_scaled(struct zn_walk *w, uint64_t v, int decimals);      /* v / 10^decimals, as of struct zn_sample */
+void zn_walk_signed(struct zn_walk *w, int32_t v);                     /* in thousandths */
+void zn_walk_durations(struct zn_walk *w, const struct zn_hist *h);    /* instead of a value */
+void zn_walk_calibration(struct zn_walk *w, const struct zn_bias *b);  /* likewise */
 static inline void zn_walk_integer(struct zn_walk *w, uint64_t v)
 {
 	zn_walk_scaled(w, v, 0);

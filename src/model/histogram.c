@@ -262,6 +262,7 @@ uint64_t zn_hist_count(const struct zn_hist *h)
  * it. */
 static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POWERS], uint64_t count, uint32_t q)
 {
+	const uint32_t *c = carried_of(h);
 	uint64_t rank = count / 1000 * q + (count % 1000 * q + 999) / 1000, seen = 0; /* rounded up */
 	uint32_t p = 0, i;
 
@@ -270,7 +271,7 @@ static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POW
 	while (p < POWERS - 1 && seen + powers[p] < rank)
 		seen += powers[p++];
 	for (i = power_first(p); i < ZN_BUCKETS - 1; i++) {
-		seen += zn_hist_bucket(h, i);
+		seen += bucket_read(&h->bucket[i]) + (c ? (uint64_t)c[i] << ZN_CARRY_BITS : 0);
 		if (seen >= rank)
 			break;
 	}

@@ -264,7 +264,7 @@ static void label_comm(struct zn_walk *w, uint64_t hash, const struct zn_skew *s
 		zn_out_char(&w->digits, '-');
 		zn_out_u64(&w->digits, ZN_SKEW_OWNER(s->of));
 	}
-	zn_walk_digits(w, "comm", at);
+	zn_walk_digits(w, zn_str_of("comm"), at);
 }
 
 static void skew_series(struct zn_walk *w, const struct zn_skew *s, uint32_t slot)

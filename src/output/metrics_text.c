@@ -30,9 +30,9 @@ struct text {
 	size_t labels, labels_len;      /* of the series at hand, as above */
 	size_t durations;               /* entries in use */
 	uint32_t exemplars;             /* likewise */
-	/* The last long value of a label: what it is, and how it is written. It comes with each symbol of a library. */
-	size_t long_len, escaped_len;
-	char long_value[ESCAPED_MAX / 3], escaped[ESCAPED_MAX];
+	/* The last value of a label that had to be escaped: what it is, and how it is written. */
+	size_t value_len, escaped_len;
+	char escaped_value[ESCAPED_MAX / 3], escaped[ESCAPED_MAX];
 	char twin[ZN_TWIN_BYTES]; /* the name of the twin at hand */
 	bool twin_alone;          /* durations of the family at hand are buckets and nothing else */
 	bool fine;                /* and are at powers of 2 */
@@ -69,21 +69,17 @@ static char *copy_text(char *to, struct zn_str s)
 
 #define EACH_BYTE(b) (0x0101010101010101 * (uint64_t)(b))
 
-/* Not 0: one of eight bytes is 0. The lowest bit that is set is right, the others need not be. */
-static inline uint64_t has_zero(uint64_t eight)
-{
-	return (eight - EACH_BYTE(1)) & ~eight & EACH_BYTE(0x80);
-}
-
-/* Not 0: one of eight bytes is one that a value cannot be written with as it is. */
+/* Not 0: one of eight bytes is one that a value cannot be written with as it is: it is not of ASCII, or less one it has
+ * its highest bit where it was 0. Beyond such a byte others may look like it. */
 static inline uint64_t has_special(uint64_t eight)
 {
-	return (eight & EACH_BYTE(0x80)) | has_zero(eight ^ EACH_BYTE('\\')) | has_zero(eight ^ EACH_BYTE('"')) |
-		has_zero(eight ^ EACH_BYTE('\n'));
+	return (eight | ((eight ^ EACH_BYTE('\\')) - EACH_BYTE(1)) | ((eight ^ EACH_BYTE('"')) - EACH_BYTE(1)) |
+		       ((eight ^ EACH_BYTE('\n')) - EACH_BYTE(1))) &
+		EACH_BYTE(0x80);
 }
 
 /* A few bytes, up to eight at once: faster than a call of memcpy(). Returns has_special() of them. */
-static inline uint64_t copy_looking(char *to, struct zn_str s)
+static inline __attribute__((always_inline)) uint64_t copy_looking(char *to, struct zn_str s)
 {
 	uint64_t eight = 0, special = 0;
 	uint32_t first, last;
@@ -102,11 +98,11 @@ static inline uint64_t copy_looking(char *to, struct zn_str s)
 		memcpy(to, &first, sizeof(first));
 		memcpy(to + s.len - sizeof(last), &last, sizeof(last));
 		eight = (uint64_t)first << 32 | last;
-	} else {
-		for (size_t i = 0; i < s.len; i++) {
-			to[i] = s.at[i];
-			eight = eight << 8 | (uint8_t)s.at[i];
-		}
+	} else if (s.len) {
+		to[0] = s.at[0];
+		to[s.len / 2] = s.at[s.len / 2];
+		to[s.len - 1] = s.at[s.len - 1];
+		eight = (uint64_t)(uint8_t)to[0] << 16 | (uint64_t)(uint8_t)to[s.len / 2] << 8 | (uint8_t)to[s.len - 1];
 	}
 	return special | has_special(eight);
 }
@@ -181,7 +177,6 @@ static void put_escaped(struct zn_out *o, struct zn_str s)
 
 #define ESCAPED 3 /* times as long as a value, at most: a byte that is not of UTF-8 becomes U+FFFD */
 
-/* A value that is longer than the one kept, or has to be escaped. */
 static char *put_escaped_value(char *to, struct zn_str s)
 {
 	struct zn_out escaped = {.at = to, .cap = ESCAPED * s.len};
@@ -190,31 +185,22 @@ static char *put_escaped_value(char *to, struct zn_str s)
 	return to + escaped.len;
 }
 
-static bool is_kept(const struct text *t, struct zn_str s)
-{
-	return s.len == t->long_len && !memcmp(s.at, t->long_value, s.len);
-}
-
+/* A value that has to be escaped. That of a library comes with each of its symbols: how it is written is kept. */
 static char *put_kept(struct text *t, char *to, struct zn_str s)
 {
-	if (s.len > sizeof(t->long_value))
+	if (s.len > sizeof(t->escaped_value))
 		return put_escaped_value(to, s);
-	if (!is_kept(t, s)) {
+	if (s.len != t->value_len || memcmp(s.at, t->escaped_value, s.len)) {
 		t->escaped_len = (size_t)(put_escaped_value(t->escaped, s) - t->escaped);
-		memcpy(t->long_value, s.at, s.len);
-		t->long_len = s.len;
+		memcpy(t->escaped_value, s.at, s.len);
+		t->value_len = s.len;
 	}
 	return copy_text(to, (struct zn_str){t->escaped, t->escaped_len});
 }
 
-#define SHORT_MAX 32
-
-/* The value of a label. That of a library comes with each of its symbols: a long one is kept. */
 static inline char *put_value(struct text *t, char *to, struct zn_str s)
 {
-	if (s.len > SHORT_MAX)
-		return put_kept(t, to, s);
-	return copy_looking(to, s) ? put_escaped_value(to, s) : to + s.len;
+	return copy_looking(to, s) ? put_kept(t, to, s) : to + s.len;
 }
 
 static char *put_label(struct text *t, char *to, char before, const struct zn_label *l)

@@ -14,14 +14,14 @@ void zn_walk_series(struct zn_walk *w)
 	w->digits.len = 0;
 }
 
-void zn_walk_digits(struct zn_walk *w, const char *name, size_t at)
+void zn_walk_digits(struct zn_walk *w, struct zn_str name, size_t at)
 {
 	if (w->sample.label_count < ZN_LABELS_MAX)
 		w->sample.label[w->sample.label_count++] =
-			(struct zn_label){{name, strlen(name)}, {w->digits.at + at, w->digits.len - at}};
+			(struct zn_label){name, {w->digits.at + at, w->digits.len - at}};
 }
 
-void zn_walk_number(struct zn_walk *w, const char *name, uint64_t v)
+void zn_walk_named(struct zn_walk *w, struct zn_str name, uint64_t v)
 {
 	size_t at = w->digits.len;
 

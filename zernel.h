@@ -5964,10 +5964,11 @@ enum zn_rule_op {
 	ZN_OP_OR,
 	ZN_OP_UNLESS
 };
+enum zn_unit { ZN_UNIT_NONE, ZN_UNIT_TIME, ZN_UNIT_RATIO, ZN_UNIT_BYTES }; /* of numbers, as they are written */
 struct zn_rule_node {
 	uint8_t op, left, right;
 	uint8_t by_count;
-	uint16_t by;       /* the first of its words */
+	uint16_t by;       /* the first of its words; of a number its enum zn_unit */
 	uint16_t selector; /* index */
 	double number;     /* itself; the limit of time_to() */
 };
@@ -5999,6 +6000,7 @@ struct zn_rule {
 	enum zn_clear clear;
 	bool below;       /* of the first comparison: the value must be below the limit */
 	bool built_in;    /* not of a file */
+	uint8_t unit;     /* enum zn_unit: that of limit */
 	double limit;     /* of the first comparison, if that is a number; NaN: none */
 	double clear_at;  /* no longer pending, or resolved, from here on; between the two nothing changes */
 	uint64_t for_ms;  /* pending this long before it fires */
@@ -6074,7 +6076,6 @@ bool zn_lex_need_sign(struct zn_parser *p, const char *sign, const char *what);
 bool zn_lex_open(struct zn_parser *p, const char *bracket, const char *what);
 bool zn_lex_close(struct zn_parser *p, const char *bracket, const char *what);
 bool zn_lex_quoted(struct zn_parser *p, struct zn_str *to);
-enum zn_unit { ZN_UNIT_NONE, ZN_UNIT_TIME, ZN_UNIT_OTHER };
 bool zn_lex_number_here(struct zn_parser *p);
 bool zn_lex_number(struct zn_parser *p, double *number, enum zn_unit *unit);
 bool zn_lex_duration(struct zn_parser *p, double *seconds, double max); /* 0 to max */
@@ -6241,6 +6242,7 @@ static inline uint64_t zn_alerts_lost(const struct zn_alerts *a)
 	return a->lost + a->work.lost;
 }
 const char *zn_alert_state_label(enum zn_alert_state s);
+const char *zn_alert_unit(const struct zn_alert *alert); /* of its value and limit; NULL: the rule does not say */
 /* The highest state of a rule's instances. */
 enum zn_alert_state zn_alerts_rule_state(const struct zn_alerts *a, const struct zn_rule *r);
 /* alertname, severity, then the labels of the instance; without the node. How many; they live as long as the alert. */

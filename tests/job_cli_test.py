@@ -536,7 +536,8 @@ def test_user_without_privileges():
 LIST = json.dumps({"jobs": [
     {"job_id": "4711", "restart": 0, "state": "running", "user": "alice", "uid": 1000, "name": "tr\x1bain",
      "processes": 8,
-     "launches": 123456, "elapsed_s": 3723.5, "gpus": [{"gpu_id": "0", "allocated": True, "peak_bytes": 5}]},
+     "launches": 123456, "elapsed_s": 3723.5, "gpus": [{"gpu_id": "0", "allocated": True, "peak_bytes": 5}],
+     "memory": {"peak_bytes": 77, "parts": {"file": 6}}},
     {"job_id": "4712", "restart": 2, "state": "ended"}]}).encode()
 
 
@@ -567,6 +568,7 @@ def test_show():
     status, out, _, asked = answered(b"ok\n" + entry, "show", "4711", "--restart", "0")
     equal((status, asked), (0, "zernel 1 show\nid=4711\nrestart=0\n"), "show")
     check(re.search(r"(?m)^user +alice$", out) and re.search(r"(?m)^  peak_bytes +5$", out), out)
+    check(re.search(r"(?m)^memory\n  peak_bytes +77\n  parts\n    file +6$", out), out)
     equal(json.loads(answered(b"ok\n" + entry, "show", "--id=4711", "--json")[1]), json.loads(entry), "show as JSON")
 
 

@@ -78,7 +78,7 @@ const char zn_alerts_defaults[] =
 	"alert gpu_driver_not_answering\n"
 	"  expr      zernel_hardware_blocked_seconds > 30s\n"
 	"  severity  critical\n"
-	"  summary   the kernel has not answered for {{file}} below /sys for {{value|duration}}: a driver hangs\n"
+	"  summary   no answer for {{file}} (a file below /sys, or NVML) for {{value|duration}}: a driver hangs\n"
 	"\n"
 	"alert oom_kill\n"
 	"  expr      increase(zernel_oom_kills_total[5m]) > 0\n"
@@ -237,6 +237,14 @@ int zn_alerts_open(
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
 		zn_rule_seed(seed);
 	return read_rules(a, &a->book[0], why);
+}
+
+const char *zn_alert_unit(const struct zn_alert *alert)
+{
+	static const char *const names[] = {
+		[ZN_UNIT_TIME] = "seconds", [ZN_UNIT_RATIO] = "ratio", [ZN_UNIT_BYTES] = "bytes"};
+
+	return alert->summed ? NULL : names[alert->rule->unit];
 }
 
 const char *zn_alert_state_label(enum zn_alert_state s)

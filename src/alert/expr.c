@@ -25,11 +25,11 @@ static int add_node(struct zn_parser *p, const char *at, struct zn_rule_node n)
 	return r->node_count++;
 }
 
-static int number_node(struct zn_parser *p, const char *at, double number)
+static int number_node(struct zn_parser *p, const char *at, double number, enum zn_unit unit)
 {
 	if (!isfinite(number))
 		return zn_lex_fail(p, at, "this is no finite number");
-	return add_node(p, at, (struct zn_rule_node){.op = ZN_OP_NUMBER, .number = number});
+	return add_node(p, at, (struct zn_rule_node){.op = ZN_OP_NUMBER, .by = (uint16_t)unit, .number = number});
 }
 
 static bool is_condition(const struct zn_rule_node *n)
@@ -335,7 +335,7 @@ static int parse_name(struct zn_parser *p)
 		}
 	if (zn_str_is(word, "overhead_budget")) {
 		p->at += word.len;
-		return number_node(p, at, p->names->overhead_budget);
+		return number_node(p, at, p->names->overhead_budget, ZN_UNIT_RATIO);
 	}
 	s = parse_selector(p, ZN_OP_SELECT);
 	if (s && zn_lex_sign_here(p, "["))
@@ -356,7 +356,7 @@ static int negate_node(struct zn_parser *p, const char *at, int of)
 	}
 	if (is_condition(&p->rule->node[of]))
 		return zn_lex_fail(p, at, "a comparison is no number");
-	zero = number_node(p, at, 0);
+	zero = number_node(p, at, 0, ZN_UNIT_NONE);
 	return zero == ZN_NO_NODE
 		? ZN_NO_NODE
 		: add_node(p, at, (struct zn_rule_node){.op = ZN_OP_SUB, .left = (uint8_t)zero, .right = (uint8_t)of});
@@ -372,7 +372,7 @@ static int parse_primary(struct zn_parser *p)
 	if (zn_lex_sign(p, "-"))
 		return negate_node(p, at, parse_binary(p, 5));
 	if (zn_lex_number_here(p))
-		return zn_lex_number(p, &number, &unit) ? number_node(p, at, number) : ZN_NO_NODE;
+		return zn_lex_number(p, &number, &unit) ? number_node(p, at, number, unit) : ZN_NO_NODE;
 	if (zn_lex_sign_here(p, "(")) {
 		zn_lex_open(p, "(", "");
 		n = parse_binary(p, 0);
@@ -447,6 +447,7 @@ static int join_nodes(struct zn_parser *p, int operator, int left, int right)
 			text);
 	if (zn_expr_is_number(l) && zn_expr_is_number(r) && operators[operator].level > LEVEL_EQUALS) {
 		p->rule->node[left].number = zn_expr_compute(operators[operator].op, l->number, r->number);
+		p->rule->node[left].by = l->by ? l->by : r->by;
 		if (!isfinite(l->number))
 			return zn_lex_fail(p, p->node_at[left], "this is no finite number");
 		return left;

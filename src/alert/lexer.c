@@ -141,12 +141,12 @@ static const struct {
 	const char *name;
 	double times, over; /* two, so that 95% is the number nearest to 0.95 */
 	enum zn_unit unit;
-} units[] = {{"%", 1, 100, ZN_UNIT_OTHER}, {"ns", 1, 1e9, ZN_UNIT_TIME}, {"us", 1, 1e6, ZN_UNIT_TIME},
+} units[] = {{"%", 1, 100, ZN_UNIT_RATIO}, {"ns", 1, 1e9, ZN_UNIT_TIME}, {"us", 1, 1e6, ZN_UNIT_TIME},
 	{"ms", 1, 1e3, ZN_UNIT_TIME}, {"s", 1, 1, ZN_UNIT_TIME}, {"m", 60, 1, ZN_UNIT_TIME},
-	{"h", 3600, 1, ZN_UNIT_TIME}, {"d", 86400, 1, ZN_UNIT_TIME}, {"B", 1, 1, ZN_UNIT_OTHER},
-	{"kB", 1e3, 1, ZN_UNIT_OTHER}, {"MB", 1e6, 1, ZN_UNIT_OTHER}, {"GB", 1e9, 1, ZN_UNIT_OTHER},
-	{"TB", 1e12, 1, ZN_UNIT_OTHER}, {"KiB", 1024, 1, ZN_UNIT_OTHER}, {"MiB", 1048576, 1, ZN_UNIT_OTHER},
-	{"GiB", 1073741824, 1, ZN_UNIT_OTHER}, {"TiB", 1099511627776, 1, ZN_UNIT_OTHER}};
+	{"h", 3600, 1, ZN_UNIT_TIME}, {"d", 86400, 1, ZN_UNIT_TIME}, {"B", 1, 1, ZN_UNIT_BYTES},
+	{"kB", 1e3, 1, ZN_UNIT_BYTES}, {"MB", 1e6, 1, ZN_UNIT_BYTES}, {"GB", 1e9, 1, ZN_UNIT_BYTES},
+	{"TB", 1e12, 1, ZN_UNIT_BYTES}, {"KiB", 1024, 1, ZN_UNIT_BYTES}, {"MiB", 1048576, 1, ZN_UNIT_BYTES},
+	{"GiB", 1073741824, 1, ZN_UNIT_BYTES}, {"TiB", 1099511627776, 1, ZN_UNIT_BYTES}};
 
 /* What stands right behind the digits of a number. */
 static bool take_unit(struct zn_parser *p, double *number, enum zn_unit *unit)

@@ -40,8 +40,10 @@ static bool field_expr(struct zn_parser *p)
 	r->first = first_comparison(r);
 	n = &r->node[r->first];
 	r->below = n->op == ZN_OP_LT || n->op == ZN_OP_LE;
-	if (zn_expr_is_number(&r->node[n->right]))
+	if (zn_expr_is_number(&r->node[n->right])) {
 		r->limit = r->node[n->right].number;
+		r->unit = (uint8_t)r->node[n->right].by;
+	}
 	return true;
 }
 

@@ -419,7 +419,8 @@ static void put_list(struct zn_term *t, struct zn_str answer)
 		zn_term_line(t, ZN_STYLE_PLAIN, "(and more, for which there is no room)");
 }
 
-static void put_members(struct zn_term *t, struct zn_str object, const char *indent)
+/* What is in a member stands below it, further to the right. */
+static void put_members(struct zn_term *t, struct zn_str object, int indent)
 {
 	struct zn_str key, value, element, none;
 	char name[ZN_UNITS_CELL], text[ZN_VALUE_BYTES];
@@ -428,14 +429,16 @@ static void put_members(struct zn_term *t, struct zn_str object, const char *ind
 	while (zn_json_next(object, &at, &key, &value)) {
 		snprintf(name, sizeof(name), "%.*s", key.len < sizeof(name) ? (int)key.len : (int)sizeof(name) - 1,
 			key.at);
-		if (value.len && *value.at == '[') {
-			zn_term_line(t, ZN_STYLE_PLAIN, "%s%s", indent, name);
-			for (in = 0; zn_json_next(value, &in, &none, &element);)
-				put_members(t, element, "  ");
+		if (value.len && (*value.at == '[' || *value.at == '{')) {
+			zn_term_line(t, ZN_STYLE_PLAIN, "%*s%s", indent, "", name);
+			for (in = 0; *value.at == '[' && zn_json_next(value, &in, &none, &element);)
+				put_members(t, element, indent + 2);
+			if (*value.at == '{')
+				put_members(t, value, indent + 2);
 			continue;
 		}
-		zn_term_line(
-			t, ZN_STYLE_PLAIN, "%s%-16s %s", indent, name, zn_path_text(object, name, text, sizeof(text)));
+		zn_term_line(t, ZN_STYLE_PLAIN, "%*s%-16s %s", indent, "", name,
+			zn_path_text(object, name, text, sizeof(text)));
 	}
 }
 
@@ -459,7 +462,7 @@ static bool print_answer(struct zn_call *c)
 	else if (c->message.verb == ZN_VERB_LIST)
 		put_list(&t, answer);
 	else if (c->message.verb == ZN_VERB_SHOW)
-		put_members(&t, answer, "");
+		put_members(&t, answer, 0);
 	else
 		put_state(&t, answer, c->message.value[ZN_KEY_ID]);
 	return zn_term_flush(&t);

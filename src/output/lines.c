@@ -125,21 +125,22 @@ static void collect_lines(const struct zn_state *state, const struct zn_stacks_q
 }
 
 /* Launches are told by how many there are: they return at once. */
-static uint64_t weight_of(const struct zn_stack_sum *sum, uint32_t leaf)
+/* Lines that launch are told by their calls; what a line costs is its time, whatever it does. */
+static uint64_t weight_of(const struct zn_stack_sum *sum, bool by_calls)
 {
-	return leaf == ZN_LEAF_LAUNCH ? sum->count : sum->value;
+	return by_calls ? sum->count : sum->value;
 }
 
 /* The heaviest that is left; NULL: none. */
-static struct line *take_heaviest(uint32_t leaf)
+static struct line *take_heaviest(bool by_calls)
 {
 	struct line *best = NULL;
 
 	for (size_t i = 0; i < LINES_MAX; i++) {
 		struct line *l = &table.line[i];
 
-		if (l->used && weight_of(&l->sum, leaf) &&
-			(!best || weight_of(&l->sum, leaf) > weight_of(&best->sum, leaf)))
+		if (l->used && weight_of(&l->sum, by_calls) &&
+			(!best || weight_of(&l->sum, by_calls) > weight_of(&best->sum, by_calls)))
 			best = l;
 	}
 	if (best)
@@ -216,6 +217,7 @@ static void put_example(struct zn_json *j, const struct zn_stacks *s, const stru
 
 static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct line *l, uint32_t leaf, int top)
 {
+	bool by_calls = leaf == ZN_LEAF_LAUNCH;
 	const struct zn_stacks_node *n;
 	struct zn_stacks_function f;
 
@@ -223,7 +225,7 @@ static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct 
 	put_where(j, zn_stacks_function_at(s, l->function), l->at);
 	zn_json_key_u64(j, "count", l->sum.count);
 	put_value(j, leaf, l->sum.value);
-	zn_json_key_u64(j, "percent", percent_of(weight_of(&l->sum, leaf), weight_of(&table.all, leaf)));
+	zn_json_key_u64(j, "percent", percent_of(weight_of(&l->sum, by_calls), weight_of(&table.all, by_calls)));
 	if (l->via == ZN_STACKS_NO_NODE) {
 		zn_json_key_null(j, "through");
 	} else {
@@ -265,7 +267,7 @@ static void put_cause(
 	zn_json_key(j, "estimated");
 	zn_json_bool(j, table.estimated);
 	zn_json_key_open(j, "lines", '[');
-	for (int i = 0; i < top && (l = take_heaviest(leaf)); i++)
+	for (int i = 0; i < top && (l = take_heaviest(leaf == ZN_LEAF_LAUNCH)); i++)
 		put_line(j, state->stacks, l, leaf, top);
 	zn_json_close(j, ']');
 	zn_json_close(j, '}');
@@ -308,6 +310,16 @@ static void put_processes(struct zn_json *j, const struct zn_state *state, const
 	zn_json_close(j, ']');
 }
 
+static bool is_asked_for(const struct zn_state *state, const struct zn_stacks_query *q, const struct zn_proc *p)
+{
+	const char *job = state->jobs ? zn_job_id(state->jobs, p) : NULL;
+	bool has_job = job && *job;
+
+	if ((q->pid && q->pid != p->tgid) || (q->no_job && has_job))
+		return false;
+	return !q->job[0] || (has_job && !strcmp(job, q->job));
+}
+
 /* Processes whose Python is not known, and why. */
 static void put_unknown(struct zn_json *j, const struct zn_state *state, const struct zn_stacks_query *q)
 {
@@ -318,7 +330,7 @@ static void put_unknown(struct zn_json *j, const struct zn_state *state, const s
 		uint32_t row = state->agg->row[i];
 		const struct zn_proc *p = &state->agg->arena->procs[row];
 
-		if (zn_walker_python(state->walker, row, p->id, why) || !why[0] || (q->pid && q->pid != p->tgid))
+		if (zn_walker_python(state->walker, row, p->id, why) || !why[0] || !is_asked_for(state, q, p))
 			continue;
 		zn_json_open(j, '{');
 		zn_json_key_u64(j, "pid", p->tgid);
@@ -451,7 +463,7 @@ void zn_lines_where(struct zn_json *j, const struct zn_state *state, const char 
 			struct line *l;
 
 			collect_lines(state, &q, leaves[i]);
-			l = table.all.value >= span_ns / 100 * LEAST ? take_heaviest(leaves[i]) : NULL;
+			l = table.all.value >= span_ns / 100 * LEAST ? take_heaviest(false) : NULL;
 			if (l)
 				put_row(j, state->stacks, l, leaves[i]);
 		}

@@ -108,6 +108,19 @@ static const struct zn_device *device_said(const struct zn_hardware *h, uint32_t
 	return NULL;
 }
 
+/* NULL: none is known. */
+static const char *job_of_pid(struct zn_walk *w, uint32_t pid)
+{
+	const struct zn_proc *p;
+
+	ZN_EACH_PROC(w, r, p)
+	{
+		if (p->tgid == pid)
+			return w->state->jobs ? zn_job_id(w->state->jobs, p) : NULL;
+	}
+	return NULL;
+}
+
 void zn_metrics_hardware_processes(struct zn_walk *w)
 {
 	const struct zn_hardware *h = w->state->hardware;
@@ -122,6 +135,7 @@ void zn_metrics_hardware_processes(struct zn_walk *w)
 		zn_walk_series(w);
 		zn_walk_label(w, "pid", pid);
 		zn_walk_label(w, "gpu_id", d->id);
+		w->job_id = job_of_pid(w, h->nvml->process[i].pid);
 		zn_walk_integer(w, h->nvml->process[i].bytes);
 	}
 }

@@ -373,7 +373,7 @@ static bool io_item(const void *scope, struct zn_json *j, uint32_t i)
 static void alert_labels(struct zn_json *j, const struct zn_alert *alert)
 {
 	static const char *const members[] = {
-		"alert", "severity", "state", "value", "threshold", "since_ms", "summary", "description"};
+		"alert", "severity", "state", "value", "threshold", "unit", "since_ms", "summary", "description"};
 	struct zn_label label[ZN_LABELS_MAX];
 	size_t n = zn_alert_labels(alert, label);
 	char key[80];
@@ -415,6 +415,8 @@ static bool alert_item(const void *scope, struct zn_json *j, uint32_t i)
 	zn_json_double(j, alert->value);
 	zn_json_key(j, "threshold");
 	zn_json_double(j, alert->rule->limit);
+	if (zn_alert_unit(alert))
+		zn_json_key_text(j, "unit", zn_alert_unit(alert));
 	zn_json_key_u64(j, "since_ms", zn_state_wall_ms(state, alert->since_ns));
 	put_annotation(j, alert, "summary");
 	if (alert->rule->description.len)

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from harness import BUILD, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, run, test, wait_until
+from harness import BUILD, CUDA, TOOLS, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, main, run, test, wait_until
 
 PROGRAM = os.path.join(BUILD, "zernel-gpu")
 NVML, OLD = os.path.join(TOOLS, "libnvidia-ml.so.1"), os.path.join(TOOLS, "nvml-old", "libnvidia-ml.so.1")
@@ -103,7 +103,8 @@ def once(library=NVML, *settings):
 @test
 def nvml_tells_of_gpus_and_goes():
     root = make_tree(f"{folder()}/sys")
-    tell("mig 2", f"process {os.getpid()}")
+    user = Actor(("cuda", CUDA))
+    tell("mig 2", f"process {user.pid}")
     companion = start_companion(NVML)  # before the daemon: it waits for it
     daemon = start_daemon(root, expect=["zernel-gpu says: NVML does not answer: power"])
     metrics = wait_until(lambda: (m := daemon.metrics()).all("zernel_gpu_power_watts") and m, "what NVML says")
@@ -113,16 +114,18 @@ def nvml_tells_of_gpus_and_goes():
     equal(metrics.one("zernel_gpu_source_info", source="nvml", **GPU), 1, "the source")
     equal(metrics.one("zernel_gpu_model_info", model="NVIDIA H100 80GB HBM3", driver="550.54.15", **GPU), 1, "the model")
     equal(metrics.one("zernel_nvml_up"), 1, "that it speaks")
-    equal(metrics.one("zernel_gpu_process_vram_bytes", pid=str(os.getpid()), gpu_id=SECOND["gpu_id"]), 3 << 30, "a process")
+    equal(metrics.one("zernel_gpu_process_vram_bytes", pid=str(user.pid), gpu_id=SECOND["gpu_id"]), 3 << 30, "a process")
     equal(metrics.all("zernel_gpu_instance_vram_bytes"), {
         (("gpu_id", f"MIG-11111111-000{i}"), ("kind", kind), ("model", "NVIDIA H100 MIG 1g.10gb"), ("of", GPU["gpu_id"])): size << 30
         for i in (1, 2) for kind, size in (("used", 1), ("total", 10))}, "MIG instances")
-    tagged = run([ZERNEL, "job", "start", "77", "--pid", str(os.getpid()), f"gpus={SECOND['uuid']}", "--control",
+    tagged = run([ZERNEL, "job", "start", "77", "--pid", str(user.pid), f"gpus={SECOND['uuid']}", "--control",
                   f"{folder()}/run/control.sock"])
     equal(tagged.returncode, 0, tagged.stderr)
     wait_until(lambda: one(daemon, "zernel_job_gpu_utilization_ratio", job_id="77") == 0.86, "what its job's GPU does")
     entry, = daemon.json("/jobs")["jobs"]
     equal(entry["gpu_utilization"], 0.86, "the same as JSON")
+    user.do("ready(cuda); launch(cuda, 1)")
+    wait_until(lambda: one(daemon, "zernel_gpu_process_vram_bytes", pid=str(user.pid), job_id="77"), "whose process it is")
     wait_until(lambda: one(daemon, "zernel_gpu_throttled_seconds_total", reason="thermal"), "throttling")
     shown = next(g for g in daemon.json()["gpus"] if g["gpu_id"] == GPU["gpu_id"])["device"]
     equal((shown["power_watts"], shown["lost"], shown["throttled_by"]), (413.207, 0, ["power", "thermal"]), "JSON")

@@ -108,7 +108,7 @@ def shown_alert(daemon, state):
         alerts = daemon.json(path)["alerts"]
         equal([(a["alert"], a["severity"], a["state"], a["gpu_id"]) for a in alerts],
               [("gpu_oom_warning", "critical", state, "0")], f"alerts in {path}")
-        equal((alerts[0]["value"], alerts[0]["threshold"]), (0.97, 0.95), "value and threshold")
+        equal((alerts[0]["value"], alerts[0]["threshold"], alerts[0]["unit"]), (0.97, 0.95, "ratio"), "value and threshold")
 
 
 @test

@@ -14,7 +14,7 @@ const LIBRARY = path.join(ROOT, "build/test/libcuda.so.1");
 const NETWORK = /net::ERR_|WebSocket connection to/; // the browser itself says so where a daemon is gone
 
 const at = (more = {}) => ({alert: "gpu_oom_warning", severity: "critical", state: "firing", gpu_id: "3", value: 0.962,
-	threshold: 0.95, since_ms: Date.now() - 74000, summary: "the memory of a GPU is nearly full", ...more});
+	threshold: 0.95, unit: "ratio", since_ms: Date.now() - 74000, summary: "the memory of a GPU is nearly full", ...more});
 const jobGpu = (gpu_id, busy_s, idle_s, quiet_s = 0) =>
 	({gpu_id, allocated: true, peak_bytes: 40 * GIB, busy_s, idle_s, quiet_s});
 const job = (more = {}) =>
@@ -412,6 +412,34 @@ test("an alert that fires is loud, one that is pending is calm, none is not ther
 	server.set({alerts: []});
 	await until(async () => !(await page.locator("#alerts").isVisible()), "no alert");
 	assert.doesNotMatch(await page.title(), /firing/);
+});
+
+test("what an alert measures is written as its rule writes it, and its description is no label", async () => {
+	const server = await fake(await snapshot()), page = await open(server.url);
+	server.set({alerts: [at({alert: "requests_unread", pid: "7", gpu_id: undefined, value: 0.25, threshold: 0.1,
+		unit: "seconds", summary: "requests lie unread", description: "Call the storage team."})]});
+	await is(page, "#alerts li", /requests_unread on process 7\s+requests lie unread: 250 ms, limit 100 ms\s+since [^]*Call the storage/);
+	const row = await page.locator("#alerts li").elementHandle();
+	server.set({alerts: [at({alert: "requests_unread", pid: "7", gpu_id: undefined, value: 3, threshold: 0.5,
+		unit: undefined, summary: "of no unit", description: "Call the network team."})]});
+	await is(page, "#alerts li", /of no unit: 3, limit 0\.50\s+since [^]*Call the network team\./);
+	assert.ok(await row.evaluate((node) => node.isConnected), "a description that changes makes no other alert");
+});
+
+test("launches that were captured are none", async () => {
+	const s = await snapshot(), [p] = s.processes;
+	const launch = {...p.launch, count: 1200, errors: 1, kernel: 1000, graph: 500, cooperative: 0, captured: 3000};
+	const page = await open((await fake({...s, processes: [{...p, launch}]})).url);
+	await toggle(page, p.pid).click();
+	await is(page, "tr.detail", /Launches\s+1,500, 1 failed\s+of them kernel\s+1,000\s+of them graph\s+500\s/);
+	await is(page, "tr.detail", /Captured into graphs\s+3,000/);
+});
+
+test("the memory of GPUs whose size is not known is no share of the others", async () => {
+	const s = await snapshot();
+	const page = await open((await fake({...s, gpus: s.gpus.map((g, i) =>
+		({...g, used_bytes: i ? 0 : 70 * GIB, total_bytes: i ? null : 80 * GIB}))})).url);
+	await is(page, "#glance", /GPU memory\s+70\.0 GiB\s*of 80\.0 GiB on 1 of \d+\s/);
 });
 
 test("a daemon that stops is stale, one that is killed is gone, one that comes back is live", async () => {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 // alerts.js: what fires.
-import {$, clock, count, inside, label, make, mark, percent, Rows, say, show, span} from "./shared.js";
+import {$, bytes, clock, count, duration, inside, label, make, mark, percent, Rows, say, show, span} from "./shared.js";
 import {now} from "./main.js";
 
-const common = ["alert", "severity", "state", "value", "threshold", "since_ms", "summary"];
+const common = ["alert", "severity", "state", "value", "threshold", "unit", "since_ms", "summary", "description"];
 const labels = (alert) => Object.entries(alert).filter(([name]) => !common.includes(name)); // what it is about
+const units = {ratio: percent, seconds: (v) => duration(v * 1e6), bytes};
 const spoken = {gpu_id: "GPU", pid: "process", job_id: "job", what: "kind"};
 
 const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 	const node = make("li"), head = make("span"), word = make("span", "word"), what = make("span", "what");
-	const more = make("span"), since = make("span", "more");
-	inside(node, inside(head, word, " ", what), more, since);
+	const more = make("span"), about = make("span", "about"), since = make("span", "more");
+	inside(node, inside(head, word, " ", what), more, since, about);
 	return {node, update(a) {
 		const on = labels(a).map(([name, v]) => `${spoken[name] || label(name)} ${v}`);
-		const unit = a.threshold > 0 && a.threshold < 1 ? percent : count;
+		const unit = units[a.unit] || count;
 		mark(node, "class", `${a.state} ${a.severity}`);
 		if (a.state === "firing")
 			mark(head, "role", "alert");
@@ -22,6 +23,8 @@ const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 		say(word, a.state);
 		say(what, `${a.alert}${on.length ? ` on ${on.join(", ")}` : ""}`);
 		say(more, `${a.summary}: ${unit(a.value)}, limit ${unit(a.threshold)}`);
+		show(about, a.description != null);
+		say(about, a.description || "");
 		say(since, `since ${clock(a.since_ms)}, ${span((now.last_update_ms - a.since_ms) / 1000)}`);
 	}};
 });

@@ -20,11 +20,12 @@ export function glance(s) {
 	const used = sum(s.gpus, (g) => g.used_bytes), total = sum(s.gpus, (g) => g.total_bytes);
 	const ms = (v) => duration(v * 1000);
 	const unseen = s.gpus.filter((g) => g.used_bytes == null).length;
-	const of = total ? `of ${bytes(total)}` : "total not known";
+	const sized = s.gpus.filter((g) => g.total_bytes).length, all = sized === s.gpus.length;
+	const of = !total ? "total not known" : `of ${bytes(total)}${all ? "" : ` on ${sized} of ${s.gpus.length}`}`;
 	shownGlance.show([
-		["GPU memory", unseen ? NONE : bytes(used), unseen ? `${of}, not known on ${unseen}` : total ?
+		["GPU memory", unseen ? NONE : bytes(used), unseen ? `${of}, not known on ${unseen}` : total && all ?
 		`${of}, ${percent(used / total)}` : of,
-			"What all processes have reserved on all GPUs"],
+			"What all processes have reserved on all GPUs; how much a GPU has is known once a process has asked it"],
 		["Processes", String(s.processes.length), `on ${s.gpus.length} GPU${s.gpus.length === 1 ? "" : "s"}`,
 			"Processes that use the hooked libraries"],
 		["Launches/s", count(sum(s.processes, (p) => p.launch.rate)), "all processes",

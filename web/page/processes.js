@@ -153,8 +153,9 @@ function stalls() {
 function kinds(p) {
 	const l = p.launch;
 	return [
-		["Launches", `${exact(l.count)}, ${exact(l.errors)} failed`],
-		...["kernel", "graph", "cooperative", "captured"].filter((k) => l[k]).map((k) => [`of them ${k}`, exact(l[k])]),
+		["Launches", `${exact(l.kernel + l.graph + l.cooperative)}, ${exact(l.errors)} failed`],
+		...["kernel", "graph", "cooperative"].filter((k) => l[k]).map((k) => [`of them ${k}`, exact(l[k])]),
+		...(l.captured ? [["Captured into graphs", exact(l.captured)]] : []),
 		...p.gpus.map((g) => [`Memory on GPU ${g.gpu_id}`, `${bytes(g.used_bytes)}, peak ${bytes(g.peak_bytes)}`]),
 		["Pinned host memory", bytes(p.pinned_bytes)],
 	];

@@ -394,6 +394,25 @@ T(files_replace_and_disable)
 	CHECK(rules.rule[0].limit > 5.9);
 }
 
+/* As it is written, whatever is computed with it. */
+T(a_limit_has_a_unit)
+{
+	static const struct {
+		const char *expr;
+		enum zn_unit unit;
+	} rows[] = {{"g > 5", ZN_UNIT_NONE}, {"g > 500ms", ZN_UNIT_TIME}, {"g > 2 * 5m", ZN_UNIT_TIME},
+		{"95% < g", ZN_UNIT_RATIO}, {"g > overhead_budget", ZN_UNIT_RATIO}, {"g > 4GiB", ZN_UNIT_BYTES},
+		{"g > c / 30s", ZN_UNIT_NONE}};
+	static char rule[64];
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		memset(&rules, 0, sizeof(rules));
+		snprintf(rule, sizeof(rule), "alert x\n expr %s\n", rows[i].expr);
+		CHECK_EQ(zn_rules_parse(&rules, "a", text(rule), &names, why), 0);
+		CHECK_EQ(rules.rule[0].unit, rows[i].unit);
+	}
+}
+
 T(full_tables)
 {
 	static char big[ZN_RULE_BYTES * 2];
@@ -634,6 +653,7 @@ int main(void)
 	errors();
 	RUN(cut_anywhere);
 	RUN(files_replace_and_disable);
+	RUN(a_limit_has_a_unit);
 	RUN(full_tables);
 	RUN(a_user_has_a_share_of_the_pasts);
 	RUN(past);

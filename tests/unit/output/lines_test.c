@@ -183,6 +183,16 @@ T(ten_lines_and_a_row_of_why)
 	CHECK(strstr(text, "waits for the GPU: a.py:5 in step (100 %)\""));
 }
 
+/* Most of its time, however many launches another line has. */
+T(a_row_of_why_is_of_what_costs_most)
+{
+	open_stacks();
+	STACK(0, ZN_LEAF_LAUNCH, 1000000, 10 * ZN_NS_PER_S, "main /p/a.py 9", "often /p/a.py 5");
+	STACK(0, ZN_LEAF_LAUNCH, 10, 990 * ZN_NS_PER_S, "main /p/a.py 9", "replay /p/b.py 7");
+	write_where();
+	CHECK(strstr(text, "launches work: b.py:7 in replay (99 %"));
+}
+
 T(a_row_of_why_has_its_example)
 {
 	open_stacks();
@@ -216,6 +226,7 @@ int main(void)
 	RUN(a_library_alone_has_its_own_line);
 	RUN(a_query_narrows);
 	RUN(ten_lines_and_a_row_of_why);
+	RUN(a_row_of_why_is_of_what_costs_most);
 	RUN(a_row_of_why_has_its_example);
 	RUN(no_room_is_no_answer);
 	zn_stacks_close(stacks);

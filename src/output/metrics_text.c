@@ -69,8 +69,8 @@ static char *copy_text(char *to, struct zn_str s)
 
 #define EACH_BYTE(b) (0x0101010101010101 * (uint64_t)(b))
 
-/* Not 0: one of eight bytes is one that a value cannot be written with as it is. Its highest bit is set, or it is 0 after
- * an XOR, and one less sets that bit. Bits of bytes above it may be set by the borrow, those of no others. */
+/* Not 0: one of eight bytes is one that a value cannot be written with as it is. Its highest bit is set, or it is 0
+ * after an XOR, and one less sets that bit. Bits of bytes above it may be set by the borrow, those of no others. */
 static inline uint64_t has_special(uint64_t eight)
 {
 	return (eight | ((eight ^ EACH_BYTE('\\')) - EACH_BYTE(1)) | ((eight ^ EACH_BYTE('"')) - EACH_BYTE(1)) |

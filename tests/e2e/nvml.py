@@ -6,7 +6,8 @@ import os
 import re
 import subprocess
 
-from harness import BUILD, CUDA, TOOLS, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, main, run, test, wait_until
+from harness import (BUILD, CUDA, TOOLS, ZERNEL, Actor, Daemon, Process, State, check, equal, folder, main, run, test,
+                     wait_until)
 
 PROGRAM = os.path.join(BUILD, "zernel-gpu")
 NVML, OLD = os.path.join(TOOLS, "libnvidia-ml.so.1"), os.path.join(TOOLS, "nvml-old", "libnvidia-ml.so.1")

@@ -2828,7 +2828,8 @@ _Static_assert(sizeof(struct zn_oom) == 128, "padding");
 /* Who maps a file (bpf/mappers.bpf.c, mappers.c): what is asked, and an answer for each memory area that it is true
  * of. */
 struct zn_mapping_query {
-	__u64 ino; /* of the file itself, below any overlay; 0: none */
+	__u64 ino;   /* of the file itself, below any overlay; 0: none */
+	__u64 inode; /* as in struct zn_mapping; 0: not known */
 	__u64 start;
 	__u32 dev;  /* as the kernel has it: major << 20 | minor */
 	__u32 tgid; /* which file is mapped at start by this process? 0: it is not asked */
@@ -2839,13 +2840,14 @@ struct zn_mapping_query {
 #define ZN_MAPPING_USER_NS 8 /* and that was mounted inside a user namespace */
 struct zn_mapping {
 	__u64 ino;
+	__u64 inode; /* where the kernel has it: subvolumes of btrfs have one device, and numbers of their own each */
 	__u64 start;
 	__u32 dev;
 	__u32 tgid;
 	__u32 flags;
 	__u32 pad;
 };
-_Static_assert(sizeof(struct zn_mapping_query) == 24 && sizeof(struct zn_mapping) == 32, "padding");
+_Static_assert(sizeof(struct zn_mapping_query) == 32 && sizeof(struct zn_mapping) == 40, "padding");
 
 /* A process has a Unix socket whose other end that one made; peer 0: one that listens. */
 struct zn_service_edge {
@@ -6860,7 +6862,8 @@ void zn_kernel_table(struct zn_kernel *k);              /* the points alone, for
 
 enum zn_symbol_state { ZN_SYM_MISSING, ZN_SYM_FAILED, ZN_SYM_ATTACHED };
 struct zn_file_id {
-	uint64_t ino; /* as the kernel itself knows the file, below any overlay; 0: not known */
+	uint64_t ino;   /* as the kernel itself knows the file, below any overlay; 0: not known */
+	uint64_t inode; /* as in struct zn_mapping, while the file is open or mapped; 0: not known */
 	uint32_t dev;
 	uint32_t flags; /* ZN_MAPPING_FUSE, ZN_MAPPING_USER_NS */
 };

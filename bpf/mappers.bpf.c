@@ -118,9 +118,10 @@ int mapping_visit(struct bpf_iter__task_vma *ctx)
 	m.tgid = task->tgid;
 	m.dev = BPF_CORE_READ(sb, s_dev);
 	m.ino = BPF_CORE_READ(inode, i_ino);
+	m.inode = (__u64)inode;
 	m.start = vma->vm_start;
 	m.flags = flags_of(sb);
-	if (m.ino == q->ino && m.dev == q->dev)
+	if (m.ino == q->ino && m.dev == q->dev && (!q->inode || m.inode == q->inode))
 		m.flags |= ZN_MAPPING_ASKED;
 	if ((__u32)m.tgid == q->tgid && m.start == q->start)
 		m.flags |= ZN_MAPPING_AT;

@@ -47,6 +47,7 @@ strace                                              strace
 fio                                                 fio
 rdma                                                iproute2
 /usr/sbin/mkfs.ext4                                 e2fsprogs
+/usr/sbin/mkfs.btrfs                                btrfs-progs
 qemu-system-x86_64                                  qemu-system-x86
 busybox                                             busybox-static
 cpio                                                cpio

@@ -67,10 +67,15 @@ static struct zn_lib *find_by_name(struct zn_libraries *l, const struct stat *st
 	return NULL;
 }
 
+static bool is_same_file(const struct zn_file_id *a, const struct zn_file_id *b)
+{
+	return a->ino == b->ino && a->dev == b->dev && (!a->inode || !b->inode || a->inode == b->inode);
+}
+
 static struct zn_lib *find_by_id(struct zn_libraries *l, const struct zn_file_id *id)
 {
 	for (int i = 0; i < ZN_LIBS_MAX && id->ino; i++)
-		if (l->lib[i].used && l->lib[i].id.ino == id->ino && l->lib[i].id.dev == id->dev)
+		if (l->lib[i].used && is_same_file(&l->lib[i].id, id))
 			return &l->lib[i];
 	return NULL;
 }

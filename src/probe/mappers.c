@@ -60,7 +60,7 @@ static int walk_mappings(const struct zn_mappers *m, int link, const struct zn_m
 static void take_identity(void *to, const struct zn_mapping *found)
 {
 	if (found->flags & ZN_MAPPING_AT)
-		*(struct zn_file_id *)to = (struct zn_file_id){found->ino, found->dev, found->flags};
+		*(struct zn_file_id *)to = (struct zn_file_id){found->ino, found->inode, found->dev, found->flags};
 }
 
 int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to)
@@ -200,7 +200,7 @@ static void gather_mapping(void *to, const struct zn_mapping *found)
 
 int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to)
 {
-	struct zn_mapping_query query = {.ino = id->ino, .dev = id->dev};
+	struct zn_mapping_query query = {.ino = id->ino, .inode = id->inode, .dev = id->dev};
 	struct gathered g = {.list = to};
 	int err;
 

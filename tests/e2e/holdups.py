@@ -4,14 +4,14 @@
 And files that are seen through overlays, or that root may not open."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 
 from fuse import Fuse
 from harness import (CUDA, NCCL, NOBODY, Absent, Actor, Daemon, Driver, State, check, copy_of, equal, folder, main,
-                     run, test,
-                     wait_until)
+                     need, run, test, wait_until)
 
 USER = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 FORKS = """
@@ -289,6 +289,34 @@ def containers_of_one_image_count_each_call_once():
         equal(sum(metrics.all("zernel_gpu_free_calls_total", pid=str(actor.pid)).values()), n, "frees")
     equal(metrics.lost(), {}, "what was lost")
     equal(len(hooked_in(daemon, folder())), 1, "libraries")
+
+
+@test
+def snapshots_of_btrfs_are_files_of_their_own():
+    """A subvolume and its snapshot have one device in the kernel, and each file its old number. So containers have it
+    where their images are kept on btrfs."""
+    image, root = os.path.join(folder(), "image"), os.path.join(folder(), "btrfs")
+    with open(image, "wb") as f:
+        f.truncate(128 << 20)
+    os.mkdir(root)
+    equal(run([need("/usr/sbin/mkfs.btrfs"), "-q", image]).returncode, 0, "mkfs")
+    if run(["mount", "-o", "loop", image, root]).returncode:
+        raise Absent("no btrfs")
+    State.cleanup.callback(run, ["umount", "-l", root])
+    for command in (["subvolume", "create", "first"], ["subvolume", "snapshot", "first", "second"]):
+        equal(run(["btrfs", *command[:2], *[os.path.join(root, name) for name in command[2:]]]).returncode, 0, "btrfs")
+        if command[1] == "create":
+            shutil.copy(CUDA, os.path.join(root, "first"))
+    paths = [os.path.join(root, name, "libcuda.so.1") for name in ("first", "second")]
+    equal(*[os.stat(path).st_ino for path in paths], "the numbers of both files")
+    daemon = Daemon()
+    actors = [Actor(("cuda", path)) for path in paths]
+    daemon.attached(*paths)
+    for n, actor in enumerate(actors, 1):
+        actor.do(f"ready(cuda); launch(cuda, {n * 101})")
+    daemon.ticked(2)
+    for n, actor in enumerate(actors, 1):
+        equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), n * 101, "launches")
 
 
 # ---- many files of one user

@@ -3407,6 +3407,8 @@ void zn_str_unescape(char *text);
 
 struct stat;
 uint64_t zn_file_mtime_ns(const struct stat *st); /* when it was written last */
+/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. */
+uint64_t zn_file_fingerprint(uint64_t seed, const struct stat *st);
 /* Reads up to cap - 1 bytes and puts a NUL behind them: how many, or -1 where it cannot be opened. */
 int zn_file_read(const char *path, char *to, size_t cap);
 /* Reads up to cap bytes of a regular file: how many, or -errno; -EISDIR or -ENOTSUP where it is something else. */
@@ -6880,7 +6882,8 @@ struct zn_lib {
 	bool changed; /* it was written over, and is to be read anew */
 	bool partly;  /* of those that leave, some may be gone already */
 	bool held;    /* the log has said that they have to stay for now */
-	bool kept;    /* the system's: hooked while the daemon lives */
+	bool kept;    /* the system's: hooked for as long as it is that, whether or not it is mapped */
+	bool named;   /* as one of the system's, when it was last read which those are */
 	enum zn_lib_kind kind;
 	uint32_t owner; /* of a process that maps it, at first of that which brought it: whose time it takes */
 	int fd; /* keeps the inode, so that its number cannot be reused while we hold it; -1: root may not open it */
@@ -7287,6 +7290,8 @@ void zn_mappers_peers(
  * root's. */
 typedef void zn_library_visit(void *to, const char *path, bool root_only);
 void zn_system_libraries(const struct zn_options *options, zn_library_visit *visit, void *to);
+/* Another one when the linker's cache was written anew, or another file lies where --libraries says. */
+uint64_t zn_system_stamp(const struct zn_options *options);
 int zn_library_kind(const char *path, size_t len); /* enum zn_lib_kind by a file's name, or -1 */
 
 /* ---- probe/file_budget.c (zn_refused_ zn_file_budget_): which files are read: none twice that had nothing to hook,
@@ -7451,7 +7456,7 @@ struct zn_libraries;
  * if that was started. */
 void zn_libraries_close(struct zn_libraries *l);
 int zn_libraries_timer(const struct zn_libraries *l); /* a descriptor that is readable once a change hangs */
-void zn_libraries_system(struct zn_libraries *l);     /* hooks what is the system's, for as long as the daemon lives */
+void zn_libraries_system(struct zn_libraries *l);     /* at the start and once a second: hooks what is the system's */
 struct zn_mapped *zn_libraries_mapped(struct zn_libraries *l);
 /* True: a change of probes has been waiting for a process for 0.8 s and more. */
 bool zn_libraries_hang(struct zn_libraries *l, struct zn_hang *to);

@@ -194,3 +194,15 @@ uint64_t zn_file_mtime_ns(const struct stat *st)
 {
 	return (uint64_t)st->st_mtim.tv_sec * ZN_NS_PER_S + st->st_mtim.tv_nsec;
 }
+
+uint64_t zn_file_fingerprint(uint64_t seed, const struct stat *st)
+{
+	const uint64_t part[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, zn_file_mtime_ns(st)};
+	uint64_t hash = seed;
+
+	for (size_t i = 0; i < ZN_LEN(part); i++) {
+		hash = (hash ^ part[i]) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}

@@ -413,7 +413,7 @@ const struct zn_option zn_option_table[] = {
 	{"uprobes", set_uprobes, AT(two_links), "WAY", "auto", "auto or links", 0, 0, ZN_OPTION_ANYWHERE,
 		"links: entries and returns apart; docs/COST.md"},
 	{"libraries", set_path, AT(libraries), "LIST", NULL, "paths with commas between them", 0, 0, ZN_OPTION_ANYWHERE,
-		"hook these at the start, for good"},
+		"hook these whether or not they are in use"},
 	{"user-libraries", set_user_libraries, AT(user_libraries), "WHICH", "safe", "safe, all or none", 0, 0,
 		ZN_OPTION_ANYWHERE, "hook those of users; docs/SECURITY.md"},
 	{"table-cpus", set_number, AT(table_cpus), "N", "0", "a number of CPUs", 0, TABLE_CPUS_MAX, ZN_OPTION_ANYWHERE,

@@ -11,17 +11,11 @@
 #define SAVED_NS         (20 * ZN_NS_PER_S) /* of that share, at most, for many files at one time */
 #define DEBT_NS          (30 * ZN_NS_PER_S) /* that one who took more waits, at most */
 
-/* Of a file that stays the same. 64 bits: of a million files two agree once in ten million tries. With the seed
- * nobody can make a file that agrees with another one. */
+/* With the seed nobody can make a file that agrees with another one. */
 static uint64_t fingerprint_of(const struct zn_refused_files *r, const struct stat *st)
 {
-	const uint64_t part[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size, zn_file_mtime_ns(st)};
-	uint64_t hash = r->seed;
+	uint64_t hash = zn_file_fingerprint(r->seed, st);
 
-	for (size_t i = 0; i < ZN_LEN(part); i++) {
-		hash = (hash ^ part[i]) * 0x9e3779b97f4a7c15;
-		hash ^= hash >> 32;
-	}
 	return hash ? hash : 1;
 }
 

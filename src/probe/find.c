@@ -414,8 +414,10 @@ bool zn_find_threads(void *find, struct zn_threads *to)
 /* fork, and a mapping that was split, raise no event: before a library is let go, all processes are looked at once. */
 static void libraries_check(struct zn_find *f)
 {
-	uint64_t unused_ns = zn_libraries_check(f->libraries);
+	uint64_t unused_ns;
 
+	zn_libraries_system(f->libraries);
+	unused_ns = zn_libraries_check(f->libraries);
 	f->scan_all |= unused_ns && unused_ns >= f->sweep_ns;
 	f->scan_all |= zn_libraries_again(f->libraries);
 	zn_libraries_release(f->libraries, f->swept_ns);

@@ -4,9 +4,10 @@
  * through whatever overlay and under whatever name it is mapped.
  *
  * Putting probes on a file, and taking them away, makes fork() of the whole node wait while the kernel waits for a
- * process that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts and stay
- * hooked, and any other file is hooked only while no process that maps it could hold the kernel up: see
- * judge.c. A file that waits is shown with its reason and looked at again each second.
+ * process that maps the file (mappers.c). So the system's own libraries are hooked when the daemon starts, or when a
+ * new driver brings them, and stay hooked for as long as they are the system's. Any other file is hooked only while no
+ * process that maps it could hold the kernel up: see judge.c. A file that waits is shown with its reason and looked at
+ * again each second.
  *
  * All of it runs on the finder's thread, but for what says so.
  */
@@ -42,6 +43,7 @@ struct zn_libraries {
 	struct zn_refused_files refused;
 	struct zn_file_budget budget;
 	uint32_t retry_at;
+	uint64_t system_stamp; /* of what named the system's files when they were read last */
 };
 
 static void count_lost(struct zn_libraries *l, enum zn_loss what)
@@ -405,6 +407,16 @@ int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t t
 
 /* ---- the system's own ---- */
 
+/* A user may have brought it before; from now on it takes none of his time. */
+static void keep_library(struct zn_libraries *l, struct zn_lib *lib)
+{
+	lib->named = lib->kept = true;
+	if (lib->owner == ZN_OWNER_ROOT || !zn_quota_take(&l->quota, ZN_OWNER_ROOT))
+		return;
+	zn_quota_give(&l->quota, lib->owner);
+	lib->owner = ZN_OWNER_ROOT;
+}
+
 static void hook_system_file(void *to, const char *path, bool root_only)
 {
 	struct zn_libraries *l = to;
@@ -420,17 +432,27 @@ static void hook_system_file(void *to, const char *path, bool root_only)
 		zn_fd_close(&fd);
 		return;
 	}
-	if (find_by_name(l, &st))
+	lib = find_row(l, &st);
+	if (lib)
 		close(fd);
 	else
 		lib = meet_file(l, fd, &st, ZN_OWNER_ROOT, &(struct place){0}, name);
 	if (lib)
-		lib->kept = true;
+		keep_library(l, lib);
 }
 
 void zn_libraries_system(struct zn_libraries *l)
 {
+	uint64_t stamp = zn_system_stamp(l->options); /* before they are read: what changes meanwhile is read again */
+
+	if (stamp == l->system_stamp)
+		return;
+	l->system_stamp = stamp;
+	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
+		lib->named = false;
 	zn_system_libraries(l->options, hook_system_file, l);
+	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
+		lib->kept &= lib->named;
 }
 
 /* ---- from time to time ---- */
@@ -462,6 +484,15 @@ static void check_changed(struct zn_libraries *l, struct zn_lib *lib)
 		drop_probes(l, lib, OVERWRITTEN);
 }
 
+/* A descriptor of a deleted file keeps its room on the disk, and its file system from being unmounted. */
+static void check_deleted(struct zn_lib *lib)
+{
+	struct stat st;
+
+	if (lib->kept && fstat(lib->fd, &st) == 0 && st.st_nlink == 0)
+		lib->kept = false;
+}
+
 /* Libraries that wait are tried again, a few in turn. */
 static void retry_waiting(struct zn_libraries *l)
 {
@@ -479,9 +510,14 @@ static void retry_waiting(struct zn_libraries *l)
 	}
 }
 
+static bool is_wanted(const struct zn_lib *lib)
+{
+	return lib->mappers || lib->kept;
+}
+
 static bool is_unused(const struct zn_lib *lib)
 {
-	return lib->used && !lib->kept && !lib->leaving && lib->mappers == 0;
+	return lib->used && !lib->leaving && !is_wanted(lib);
 }
 
 uint64_t zn_libraries_check(struct zn_libraries *l)
@@ -491,8 +527,10 @@ uint64_t zn_libraries_check(struct zn_libraries *l)
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++) {
 		if (!lib->used)
 			continue;
-		if (lib->fd >= 0)
+		if (lib->fd >= 0) {
 			check_changed(l, lib);
+			check_deleted(lib);
+		}
 		if (!is_unused(lib))
 			lib->unused_ns = 0;
 		else if (!lib->unused_ns)
@@ -563,9 +601,9 @@ static void note_left(struct zn_libraries *l, struct zn_lib *lib)
 {
 	lib->leaving = lib->partly = lib->held = false;
 	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
-	if (lib->changed && (lib->mappers || lib->kept))
+	if (lib->changed && is_wanted(lib))
 		return; /* until it settles */
-	if (lib->mappers) {
+	if (is_wanted(lib)) {
 		hook_library(l, lib);
 		return;
 	}
@@ -576,7 +614,7 @@ static void note_left(struct zn_libraries *l, struct zn_lib *lib)
 
 static void leave_library(struct zn_libraries *l, struct zn_lib *lib)
 {
-	if (lib->mappers && !lib->changed && !lib->partly) { /* it is mapped again */
+	if (is_wanted(lib) && !lib->changed && !lib->partly) { /* it is mapped again, or the system's by now */
 		lib->leaving = lib->held = false;
 		publish_ready(l, lib, true);
 		return;

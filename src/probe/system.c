@@ -6,9 +6,11 @@
 #include "zernel.h"
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define CACHE_BYTES (1 << 20) /* of the dynamic linker's cache */
+#define CACHE       "/etc/ld.so.cache" /* of the dynamic linker */
+#define CACHE_BYTES (1 << 20)
 
 int zn_library_kind(const char *path, size_t len)
 {
@@ -62,7 +64,7 @@ static void visit_cache(zn_library_visit *visit, void *to)
 {
 	static char cache[CACHE_BYTES];
 	static const char magic[] = "glibc-ld.so.cache1.1";
-	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+	int fd = open(CACHE, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, cache, sizeof(cache));
 	const char *at;
 
@@ -73,12 +75,36 @@ static void visit_cache(zn_library_visit *visit, void *to)
 		visit_cached(at, cache + n - at, visit, to);
 }
 
-void zn_system_libraries(const struct zn_options *options, zn_library_visit *visit, void *to)
+static void visit_given(const struct zn_options *options, zn_library_visit *visit, void *to)
 {
 	char list[sizeof(options->libraries)], *at, *save = NULL;
 
 	snprintf(list, sizeof(list), "%s", options->libraries);
 	for (at = strtok_r(list, ",", &save); at; at = strtok_r(NULL, ",", &save))
 		visit(to, at, false);
+}
+
+void zn_system_libraries(const struct zn_options *options, zn_library_visit *visit, void *to)
+{
+	visit_given(options, visit, to);
 	visit_cache(visit, to);
+}
+
+static void add_to_stamp(void *stamp, const char *path, bool root_only)
+{
+	struct stat st;
+
+	(void)root_only;
+	if (stat(path, &st))
+		st = (struct stat){0};
+	*(uint64_t *)stamp = zn_file_fingerprint(*(uint64_t *)stamp, &st);
+}
+
+uint64_t zn_system_stamp(const struct zn_options *options)
+{
+	uint64_t stamp = 1;
+
+	add_to_stamp(&stamp, CACHE, true);
+	visit_given(options, add_to_stamp, &stamp);
+	return stamp;
 }

@@ -271,6 +271,32 @@ def a_library_that_is_closed_and_opened_again():
     equal(daemon.metrics().one(LAUNCHES, pid=str(actor.pid)), 30, "launches")
 
 
+def holds(daemon, inode):
+    """Whether the daemon has this file open."""
+    place = f"/proc/{daemon.process.pid}/fd"
+    return any(os.stat(f"{place}/{fd}").st_ino == inode for fd in os.listdir(place) if os.path.exists(f"{place}/{fd}"))
+
+
+@test
+def a_new_driver():
+    """What takes the place of a file of the system is the system's too, and what it was goes with its last process."""
+    path = copy_of(CUDA, "libcuda.so.1")
+    daemon = Daemon("--user-libraries", "none", "--libraries", path)
+    daemon.attached(path)
+    old, before = Driver("launches", cuda=path), os.stat(path).st_ino
+    os.rename(copy_of(CUDA, "new"), path)
+    daemon.attached(path)  # although nobody maps it
+    new = Driver("launches", cuda=path)
+    counted(daemon, new.start())
+    check(holds(daemon, before), "the old file is open while a process maps it")
+    counted(daemon, old.start())
+    old.end()
+    wait_until(lambda: not holds(daemon, before), "the old file being closed")
+    new.end()
+    daemon.ticked(5)
+    check(any(daemon.metrics().library(path).values()), "the new one stays")
+
+
 # ---- which functions
 
 def variant(name, *options):

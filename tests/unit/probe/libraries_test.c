@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* libraries_test.c: on whose account a library goes that processes of several users map: real ones that this program
- * starts, with a kernel that is made up. */
+/* libraries_test.c: on whose account a library goes that processes of several users map, and when it is the system's:
+ * real ones that this program starts, with a kernel that is made up. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +15,9 @@
 
 #define FIRST  61001 /* users */
 #define SECOND 61002
+#define THIRD  61003
 #define BYTES  4096
+#define PATH   "/tmp/zn_libraries_XXXXXX/libcuda.so.1"
 
 static struct zn_memory_arena memory;
 static struct zn_probe probe;
@@ -23,7 +25,7 @@ static struct zn_options options = {.user_libraries = ZN_USER_LIBRARIES_SAFE};
 static struct zn_libraries *libraries;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The name that the kernel says, and the file's own: no daemon that runs beside this shall look at it. */
-static char path[] = "/tmp/zn_libraries_XXXXXX/libcuda.so.1", file[sizeof(path) + 5];
+static char path[sizeof(PATH)], file[sizeof(path) + 5];
 
 /* ---- In place of attach.c, mappers.c and shadow.c. ---- */
 
@@ -192,6 +194,7 @@ static void begin(void)
 {
 	int fd;
 
+	snprintf(path, sizeof(path), PATH);
 	*strrchr(path, '/') = 0;
 	if (!mkdtemp(path) || chmod(path, 0755))
 		abort();
@@ -246,8 +249,37 @@ T(a_library_goes_by_the_time_of_whoever_has_some)
 	end();
 }
 
+/* A new driver: a user may map it before the linker's cache names it. */
+T(what_a_user_brought_becomes_the_systems)
+{
+	struct mapping user;
+
+	if (getuid()) {
+		CHECK(true);
+		return;
+	}
+	begin();
+	options.user_libraries = ZN_USER_LIBRARIES_NONE;
+	zn_libraries_system(libraries);
+	attached = 0; /* this machine may have some of its own */
+	user = start(THIRD);
+	take(&user);
+	CHECK_EQ(attached, 0);
+	CHECK_EQ(owner(), THIRD);
+	snprintf(options.libraries, sizeof(options.libraries), "%s", file);
+	zn_libraries_system(libraries);
+	zn_libraries_check(libraries);
+	CHECK_EQ(attached, 1);
+	CHECK_EQ(owner(), ZN_OWNER_ROOT);
+	kill(user.pid, SIGKILL);
+	waitpid(user.pid, NULL, 0);
+	end();
+	options = (struct zn_options){.user_libraries = ZN_USER_LIBRARIES_SAFE};
+}
+
 int main(void)
 {
 	RUN(a_library_goes_by_the_time_of_whoever_has_some);
+	RUN(what_a_user_brought_becomes_the_systems);
 	return t_end();
 }

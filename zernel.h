@@ -3478,8 +3478,9 @@ struct zn_tokens {
 };
 /* Reads a token file into *to, which is empty before. -errno with a line in why. */
 int zn_token_read(struct zn_tokens *to, const char *path, char why[ZN_TEXT_MAX]);
-void zn_token_warn(const char *path);    /* of a token file that is open to all */
-bool zn_token_is_valid(struct zn_str s); /* b64token of RFC 6750, and long enough */
+int zn_token_check(const char *path, char why[ZN_TEXT_MAX]); /* the same, and keeps nothing; an empty path is none */
+void zn_token_warn(const char *path);                        /* of a token file that is open to all */
+bool zn_token_is_valid(struct zn_str s);                     /* b64token of RFC 6750, and long enough */
 
 /* ---- base/units.c (zn_units_): figures for people. ---- */
 
@@ -6567,6 +6568,7 @@ struct zn_sender {
 /* Starts it if any destination is given, or --ras is on; before any thread and any filter. -errno with a line in
  * why. */
 bool zn_sender_wanted(const struct zn_options *o); /* a destination is given */
+bool zn_sender_sends(const struct zn_options *o);  /* one that gets the token: no dcgm-exporter */
 int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
 void zn_sender_close(struct zn_sender *c); /* what waits gets 2 s to be sent */
 /* Hands a body over to all destinations of a kind. Never blocks. Its number, or 0: it is lost, and counted. */
@@ -10489,6 +10491,7 @@ struct zn_daemon {
 	int load_err; /* what it ended with */
 	int err;      /* why the loop has ended, if by itself; in words: */
 	char why[ZN_TEXT_MAX];
+	bool misconfigured; /* the start fails by an option, or a file that one names */
 	int watchdog_fd;  /* systemd's socket, to which each tick says that the daemon is well; -1: it does not watch */
 	int log_err;      /* -errno: the kernel's log cannot be read */
 	bool exits;       /* a process has gone since the last refresh */

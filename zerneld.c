@@ -15,7 +15,7 @@
 
 bool zn_ready;
 
-#define EXIT_USAGE 2
+#define EXIT_USAGE 2 /* for which the unit has no further start: trying again would not help */
 
 static struct zn_daemon daemon_;
 
@@ -343,6 +343,7 @@ static int sender_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 
 	d->state.sender = &d->sender;
 	err = zn_sender_open(&d->sender, &d->options, why);
+	d->misconfigured = err == -EADDRNOTAVAIL;    /* the host of --dcgm */
 	if (err && !zn_sender_wanted(&d->options)) { /* it is the default, and no reason to do nothing at all */
 		zn_log(ZN_WARN, "ras: %s; NCCL is not asked about jobs that hang", why);
 		zn_sender_close(&d->sender);
@@ -389,12 +390,20 @@ static int source_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	return d->options.simulate ? sim_open(d, why) : zn_live_open(d, why);
 }
 
-/* The rules are read first: a mistake in them is reported before anything is opened. */
-static int alerts_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
+/* The files that options name are read first: a mistake in one is reported before anything is opened. */
+static int settings_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
+	int err;
+
 	d->alerts.work.source = zn_samples_source(&d->state);
 	d->alerts.work.whose = d->options.simulate ? NULL : zn_samples_owner;
-	return zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
+	err = zn_alerts_open(&d->alerts, &d->options, zn_metrics_type, why);
+	if (!err)
+		err = zn_token_check(d->options.token_file, why);
+	if (!err && zn_sender_sends(&d->options))
+		err = zn_token_check(d->options.outbound_token_file, why);
+	d->misconfigured = err;
+	return err;
 }
 
 static int jobs_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
@@ -461,7 +470,7 @@ static int control_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 }
 
 /* In this order. The writer, the sender and the gauge are processes of their own and have nothing of the rest. */
-static int (*const modules[])(struct zn_daemon *d, char why[ZN_TEXT_MAX]) = {alerts_open, files_open, writer_open,
+static int (*const modules[])(struct zn_daemon *d, char why[ZN_TEXT_MAX]) = {settings_open, files_open, writer_open,
 	sender_open, gauge_open, loop_open, history_open, serve_open, source_open, jobs_open, io_sums_open, notify_open,
 	control_open, tick_open};
 
@@ -607,7 +616,8 @@ static int run_daemon(struct zn_daemon *d)
 	err = begin_daemon(d, why);
 	if (err) {
 		daemon_close(d);
-		return fail_with(why[0] ? why : strerror(-err));
+		fail_with(why[0] ? why : strerror(-err));
+		return d->misconfigured ? EXIT_USAGE : EXIT_FAILURE;
 	}
 	err = zn_loop_run(&d->loop);
 	zn_ready = false;

@@ -99,6 +99,15 @@ int zn_token_read(struct zn_tokens *to, const char *path, char why[ZN_TEXT_MAX])
 	return err;
 }
 
+int zn_token_check(const char *path, char why[ZN_TEXT_MAX])
+{
+	struct zn_tokens tokens = {0};
+	int err = path[0] ? zn_token_read(&tokens, path, why) : 0;
+
+	explicit_bzero(&tokens, sizeof(tokens));
+	return err;
+}
+
 void zn_token_warn(const char *path)
 {
 	char shown[SHOWN_BYTES];

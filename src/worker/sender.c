@@ -300,9 +300,14 @@ static int share_memory(struct start *s)
 	return 0;
 }
 
+bool zn_sender_sends(const struct zn_options *o)
+{
+	return o->alertmanager[0] || o->webhook[0] || o->otlp[0];
+}
+
 bool zn_sender_wanted(const struct zn_options *o)
 {
-	return o->alertmanager[0] || o->webhook[0] || o->otlp[0] || (o->dcgm[0] && !o->simulate);
+	return zn_sender_sends(o) || (o->dcgm[0] && !o->simulate);
 }
 
 int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX])

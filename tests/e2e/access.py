@@ -164,7 +164,7 @@ def a_bad_token_file_ends_the_start():
     for path, why in (("/nowhere/tokens", "token file /nowhere/tokens: cannot read it: No such file or directory"),
                       (write("short", "\nx\n"), "short:2: a token is 16 to 128"), (folder(), "Is a directory")):
         got = run([ZERNELD, "--simulate", "--metrics-port", "0", "--ws-port", "0", "--token-file", path])
-        equal((got.returncode, got.stdout, got.stderr.count("\n")), (1, "", 1), path)
+        equal((got.returncode, got.stdout, got.stderr.count("\n")), (2, "", 1), path)
         check(got.stderr.startswith("zerneld: ") and why in got.stderr, got.stderr)
 
 

@@ -78,6 +78,24 @@ def configuration_files():
     equal((daemon.json()["interval_ms"], daemon.json()["source"]), (250, "simulated"), "what the file says")
 
 
+def written(name, text):
+    path = os.path.join(folder(), name)
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+@test_simulated
+def files_that_options_name():
+    """The unit does not start the service again for these, as that would not help."""
+    rules, token = written("rules", "alert x\n  expr nonsense >\n"), written("token", "short\n")
+    refused(2, [rules], "--simulate", *ANY_PORT, "--alerts", rules)
+    refused(2, ["/nowhere/rules"], "--simulate", *ANY_PORT, "--alerts", "/nowhere/rules")
+    refused(2, [token], "--simulate", *ANY_PORT, "--token-file", token)
+    refused(2, [token], "--simulate", *ANY_PORT, "--outbound-token-file", token, "--otlp", "http://127.0.0.1:1")
+    refused(2, ["--dcgm"], *ANY_PORT, "--control", "none", "--report-dir", "none", "--dcgm", "http://nowhere.invalid")
+
+
 @test
 def ports_in_use():
     with socket.socket() as taken:

@@ -6571,6 +6571,9 @@ bool zn_sender_wanted(const struct zn_options *o); /* a destination is given */
 bool zn_sender_sends(const struct zn_options *o);  /* one that gets the token: no dcgm-exporter */
 int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
 void zn_sender_close(struct zn_sender *c); /* what waits gets 2 s to be sent */
+/* Reads the file of the token again, which the next request has then; says in why what came of it, or nothing if there
+ * is no such file. On an error the old token stays. */
+int zn_sender_reload(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX]);
 /* Hands a body over to all destinations of a kind. Never blocks. Its number, or 0: it is lost, and counted. */
 uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str text);
 /* Hands a question over. Never blocks. Its number, which c->inquiry has once it is answered, or 0: it is not asked. */

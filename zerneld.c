@@ -23,11 +23,16 @@ static int reload_tokens(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 {
 	int err = zn_auth_reload(&d->serve.access, why);
 
-	if (!err)
-		snprintf(why, ZN_TEXT_MAX,
-			d->options.token_file[0] ? "tokens in use: %u" : "no token file to read again",
-			d->serve.access.tokens.count);
+	if (!err && d->options.token_file[0])
+		snprintf(why, ZN_TEXT_MAX, "tokens in use: %u", d->serve.access.tokens.count);
+	else if (!err && !d->options.outbound_token_file[0])
+		snprintf(why, ZN_TEXT_MAX, "no token file to read again");
 	return err;
+}
+
+static int reload_outbound(struct zn_daemon *d, char why[ZN_TEXT_MAX])
+{
+	return zn_sender_reload(&d->sender, &d->options, why);
 }
 
 static int reload_rules(struct zn_daemon *d, char why[ZN_TEXT_MAX])
@@ -35,13 +40,14 @@ static int reload_rules(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	return zn_alerts_reload(&d->alerts, why);
 }
 
-/* What SIGHUP reads again. Each function writes to `said` what has changed or what is wrong, and changes nothing
- * on an error. */
+/* What SIGHUP reads again. Each function writes to `said` what has changed or what is wrong, or nothing if it is not
+ * there, and changes nothing on an error. */
 static const struct {
 	int (*reload)(struct zn_daemon *d, char said[ZN_TEXT_MAX]);
 	const char *stays; /* after an error */
 } reloads[] = {
 	{reload_tokens, "the old tokens stay"},
+	{reload_outbound, "the old one stays"},
 	{reload_rules, "the old rules stay"},
 };
 
@@ -52,7 +58,7 @@ static void reload_all(struct zn_daemon *d)
 	for (size_t i = 0; i < ZN_LEN(reloads); i++) {
 		if (reloads[i].reload(d, said))
 			zn_log(ZN_ERROR, "SIGHUP: %s; %s", said, reloads[i].stays);
-		else
+		else if (said[0])
 			zn_log(ZN_INFO, "SIGHUP: %s", said);
 	}
 }

@@ -450,7 +450,7 @@ const struct zn_option zn_option_table[] = {
 	{"dcgm", set_urls, AT(dcgm), "URL", NULL, "a URL " URLS, 0, 1, ZN_OPTION_ANYWHERE,
 		"ask this dcgm-exporter; docs/HARDWARE.md"},
 	{"outbound-token-file", set_path, AT(outbound_token_file), "FILE", NULL, "the path of a file", 0, 0,
-		ZN_OPTION_ANYWHERE, "bearer token to send there"},
+		ZN_OPTION_ANYWHERE, "bearer token to send there; HUP rereads it"},
 	{"simulate", set_flag, AT(simulate), .is = "yes or no", .where = ZN_OPTION_ANYWHERE,
 		.help = "show made-up figures, marked as such; needs no GPU"},
 	{"simulate-seed", set_number, AT(simulate_seed), "N", "1", "a number", 0, UINT64_MAX, ZN_OPTION_ANYWHERE,

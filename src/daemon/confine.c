@@ -30,6 +30,7 @@ void zn_confine_loop(const struct zn_options *o, const char *const folder[ZN_DIR
 	zn_sandbox_folder(&f, "/sys/fs/cgroup");
 	zn_sandbox_folder(&f, "/sys/devices/system/cpu");
 	zn_sandbox_folder_of(&f, o->token_file);
+	zn_sandbox_folder_of(&f, o->outbound_token_file);
 	zn_sandbox_folder_of(&f, o->alerts);
 	for (enum zn_directory i = 0; i < ZN_DIRECTORY_COUNT; i++)
 		if (folder[i] && *folder[i])

@@ -27,7 +27,8 @@
 #define START_MS         10000 /* for the sender to say that it is there */
 #define FAREWELL_MS      2000  /* for what waits to be sent at the end */
 #define NOBODY           65534
-#define TO_RAS           ZN_TO_COUNT /* of a message: it is a question, no delivery */
+#define TO_RAS           ZN_TO_COUNT       /* of a message: it is a question, no delivery */
+#define TO_ALL           (ZN_TO_COUNT + 1) /* it is the token that is sent from now on */
 
 struct message {
 	uint32_t to;
@@ -59,12 +60,22 @@ static void take_question(struct sender *c, size_t bytes)
 	zn_inquiry_begin(&c->inquiry, &ask, c->message.number, zn_now_ns());
 }
 
+static void take_token(struct sender *c, size_t bytes)
+{
+	if (bytes != HEAD_BYTES + sizeof(c->destination->token))
+		return;
+	for (unsigned i = 0; i < c->count; i++)
+		memcpy(c->destination[i].token, c->message.text, sizeof(c->destination->token));
+}
+
 static void take_message(struct sender *c, size_t bytes)
 {
 	const struct message *m = &c->message;
 
 	if (bytes >= HEAD_BYTES && m->to == TO_RAS)
 		take_question(c, bytes);
+	if (bytes >= HEAD_BYTES && m->to == TO_ALL)
+		take_token(c, bytes);
 	if (bytes < HEAD_BYTES || m->to >= ZN_TO_COUNT)
 		return;
 	for (unsigned i = 0; i < c->count; i++)
@@ -257,14 +268,14 @@ static int start_sender(struct zn_sender *c, const struct start *s)
 	return recv(c->worker.fd, &err, sizeof(err), MSG_DONTWAIT) == sizeof(err) ? err : -EPIPE;
 }
 
-static int read_token(struct start *s, char why[ZN_TEXT_MAX])
+/* The first one of the file; none where there is no file. */
+static int read_token(const char *path, char token[ZN_TOKEN_MAX + 1], char why[ZN_TEXT_MAX])
 {
-	static struct zn_tokens tokens;
-	int err = 0;
+	struct zn_tokens tokens = {0};
+	int err = path[0] ? zn_token_read(&tokens, path, why) : 0;
 
-	if (s->options->outbound_token_file[0])
-		err = zn_token_read(&tokens, s->options->outbound_token_file, why);
-	memcpy(s->token, tokens.token[0], ZN_TOKEN_MAX);
+	memcpy(token, tokens.token[0], ZN_TOKEN_MAX);
+	explicit_bzero(&tokens, sizeof(tokens));
 	return err;
 }
 
@@ -321,7 +332,7 @@ int zn_sender_open(struct zn_sender *c, const struct zn_options *o, char why[ZN_
 		any += c->destinations[to] = count_urls(urls_of(o, to));
 	if (!zn_sender_wanted(o) && (!o->ras || o->simulate))
 		return 0;
-	err = any ? read_token(&s, why) : 0;
+	err = any ? read_token(o->outbound_token_file, s.token, why) : 0;
 	if (err)
 		return err;
 	err = share_memory(&s);
@@ -410,6 +421,25 @@ uint64_t zn_sender_ask(struct zn_sender *c, const struct zn_inquiry_ask *ask)
 	if (!c->inquiry || !hand_over(c, TO_RAS, c->inquiry_number + 1, text))
 		return 0;
 	return ++c->inquiry_number;
+}
+
+int zn_sender_reload(struct zn_sender *c, const struct zn_options *o, char why[ZN_TEXT_MAX])
+{
+	char token[ZN_TOKEN_MAX + 1] = "";
+	int err;
+
+	why[0] = '\0';
+	if (!o->outbound_token_file[0] || !zn_sender_sends(o))
+		return 0;
+	err = read_token(o->outbound_token_file, token, why);
+	if (!err && !hand_over(c, TO_ALL, 0, (struct zn_str){token, sizeof(token)})) {
+		snprintf(why, ZN_TEXT_MAX, "the outbound token cannot be handed to the process that makes connections");
+		err = -EAGAIN;
+	}
+	if (!err)
+		snprintf(why, ZN_TEXT_MAX, "outbound token read again");
+	explicit_bzero(token, sizeof(token));
+	return err;
 }
 
 /* The sender's end of the socket closes when it ends, which takes it FAREWELL_MS at most. */

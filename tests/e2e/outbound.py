@@ -268,6 +268,38 @@ def metrics_are_pushed_by_otlp():
 
 
 @test_simulated
+def a_new_token_is_read_while_it_runs():
+    """In a folder of its own, which the daemon may read after its start too."""
+    path, old, new = f"{folder()}/private/token", "the-old-0123456789", "the-new-0123456789"
+    os.mkdir(os.path.dirname(path), 0o700)
+
+    def hang_up(token, word):
+        with open(f"{path}.new", "w") as f:
+            f.write(f"{token}\n")
+        os.rename(f"{path}.new", path)
+        if not word:
+            return
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: any("SIGHUP: " in line and word in line for line in daemon.lines()), word)
+
+    def next_token():
+        before = len(receiver.heads)
+        wait_until(lambda: len(receiver.heads) > before + 1, "a request that began since")
+        return re.search("Authorization: Bearer (.*)\r", receiver.heads[-1]).group(1)
+
+    hang_up(old, None)
+    receiver = Receiver(good)
+    daemon = Daemon("--simulate", "--otlp", receiver.url, "--otlp-interval-ms", "1000", "--outbound-token-file", path,
+                    expect=["SIGHUP: token file .*/private/token:1: .*; the old one stays"])
+    equal(next_token(), old, "the token at first")
+    hang_up("short", "the old one stays")
+    equal(next_token(), old, "the token after a bad file")
+    hang_up(new, "outbound token read again")
+    equal(next_token(), new, "the token after a good one")
+    check(not any("no token file" in line for line in daemon.lines()), "there is a file")
+
+
+@test_simulated
 def exports_that_nobody_takes_are_dropped_and_counted():
     receiver = Receiver(silent)
     daemon = Daemon("--simulate", "--push-interval-ms", "100", "--otlp", receiver.url, "--otlp-interval-ms", "1000",

@@ -2,8 +2,47 @@
 /* limits.c: for how long limits of control groups kept a process from its CPUs, and what memory its group has. */
 #include "zernel.h"
 #include <ctype.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Where control groups are mounted. A node may have ten thousand mounts, so the list is read again only when poll()
+ * says that it has changed. The loop's alone. */
+static struct {
+	char proc_root[ZN_TEXT_MAX];
+	int fd;     /* the list, once there is a root; below 0: it cannot be watched, and is read each time */
+	bool known; /* else it is read anew, too: there was no group in it */
+	struct zn_hierarchies mounts;
+} kept;
+
+static void follow_mounts(const char *proc_root)
+{
+	char path[ZN_TEXT_MAX + 16];
+
+	if (strcmp(kept.proc_root, proc_root) == 0)
+		return;
+	if (kept.proc_root[0] && kept.fd >= 0)
+		close(kept.fd);
+	snprintf(kept.proc_root, sizeof(kept.proc_root), "%s", proc_root);
+	snprintf(path, sizeof(path), "%s/self/mountinfo", proc_root);
+	kept.fd = open(path, O_RDONLY | O_CLOEXEC);
+	kept.known = false;
+}
+
+/* poll() says each change once: before the list is read, so that none is missed. */
+static const struct zn_hierarchies *mounts_now(const char *proc_root)
+{
+	struct pollfd change;
+
+	follow_mounts(proc_root);
+	change = (struct pollfd){.fd = kept.fd, .events = POLLPRI};
+	if (kept.fd < 0 || poll(&change, 1, 0) != 0 || !kept.known)
+		kept.mounts = *zn_hierarchies_read(proc_root);
+	kept.known = kept.mounts.count > 0;
+	return &kept.mounts;
+}
 
 /* Of a group of either version: throttled_usec, or throttled_time in nanoseconds. */
 static uint64_t throttled_of(const char *folder)
@@ -57,7 +96,7 @@ static struct limits *limits_of(const char *proc_root, uint32_t pid, const char 
 	static struct limits l;
 	char path[ZN_TEXT_MAX];
 
-	l = (struct limits){.controller = controller, .mounts = zn_hierarchies_read(proc_root)};
+	l = (struct limits){.controller = controller, .mounts = mounts_now(proc_root)};
 	snprintf(path, sizeof(path), "%s/%u/cgroup", proc_root, pid);
 	zn_file_lines(path, limit_read, &l);
 	return &l;
@@ -82,6 +121,8 @@ static uint64_t throttled_ns(const char *proc_root, uint32_t pid)
 
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root)
 {
+	follow_mounts(
+		proc_root); /* at the first tick already, so that later on no descriptor stays that was not there */
 	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
 		struct zn_cause_group *g = &c->group[c->throttle_next++ % (ZN_JOBS_MAX + 1)];
 

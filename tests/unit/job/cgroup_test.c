@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* link: -Wl,--wrap=zn_hierarchies_read */
 /* cgroup.c: what paths mean, and what a scan of a made-up /proc finds. Live control groups are in tests/e2e/jobs.py. */
 #include "t.h"
 #include "zernel.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define J     ZN_CGROUP_JOB
@@ -310,6 +314,61 @@ T(limits_that_cannot_be_read_are_none)
 		CHECK_EQ(causes.group[1].throttled_ns, 0);
 	}
 	CHECK_EQ(throttle(4711)->throttled_ns, 0);
+	end();
+}
+
+static unsigned reads; /* of lists of mounts */
+
+const struct zn_hierarchies *__real_zn_hierarchies_read(const char *proc_root);
+const struct zn_hierarchies *__wrap_zn_hierarchies_read(const char *proc_root);
+const struct zn_hierarchies *__wrap_zn_hierarchies_read(const char *proc_root)
+{
+	reads++;
+	return __real_zn_hierarchies_read(proc_root);
+}
+
+/* How often the list of mounts is read in two ticks in which this process waits for CPUs. */
+static unsigned reads_of_two_ticks(void)
+{
+	reads = 0;
+	causes.group[1].used = true;
+	causes.group[1].queue_pid = (uint32_t)getpid();
+	zn_cgroup_throttle(&causes, "/proc");
+	zn_cgroup_throttle(&causes, "/proc");
+	return reads;
+}
+
+/* In a process of its own, whose mounts are nobody else's. */
+static int read_after_changes(void)
+{
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		!__real_zn_hierarchies_read("/proc")->count)
+		return 0; /* not here */
+	if (reads_of_two_ticks() != 1 || reads_of_two_ticks() != 0)
+		return 1;
+	if (mount("none", root, "tmpfs", 0, NULL) || reads_of_two_ticks() != 1)
+		return 2;
+	return umount(root) || reads_of_two_ticks() != 1 ? 3 : 0;
+}
+
+/* A list of ten thousand mounts takes longer than a tick should. */
+T(the_list_of_mounts_is_read_again_when_it_has_changed)
+{
+	int status;
+	pid_t pid;
+
+	memset(&causes, 0, sizeof(causes));
+	begin();
+	process(100, "0::/x\n");
+	reads = 0;
+	throttle(100);
+	throttle(100);
+	CHECK_EQ(reads, 1);
+	pid = fork();
+	if (pid == 0)
+		_exit(read_after_changes());
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
 	end();
 }
 
@@ -693,6 +752,7 @@ int main(void)
 	RUN(scan_finds_jobs_of_both_versions);
 	RUN(limits_of_groups_and_of_those_above_are_found);
 	RUN(limits_that_cannot_be_read_are_none);
+	RUN(the_list_of_mounts_is_read_again_when_it_has_changed);
 	RUN(two_hierarchies_are_one_job);
 	RUN(what_is_not_there_is_left_alone);
 	RUN(a_users_folder_is_no_job);

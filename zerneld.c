@@ -349,7 +349,7 @@ static int sender_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 
 	d->state.sender = &d->sender;
 	err = zn_sender_open(&d->sender, &d->options, why);
-	d->misconfigured = err == -EADDRNOTAVAIL;    /* the host of --dcgm */
+	d->misconfigured = err == -EADDRNOTAVAIL;    /* the host of --dcgm, which is never asked of DNS */
 	if (err && !zn_sender_wanted(&d->options)) { /* it is the default, and no reason to do nothing at all */
 		zn_log(ZN_WARN, "ras: %s; NCCL is not asked about jobs that hang", why);
 		zn_sender_close(&d->sender);

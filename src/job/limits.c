@@ -121,8 +121,7 @@ static uint64_t throttled_ns(const char *proc_root, uint32_t pid)
 
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root)
 {
-	follow_mounts(
-		proc_root); /* at the first tick already, so that later on no descriptor stays that was not there */
+	follow_mounts(proc_root); /* at the first tick: later on no descriptor comes that was not there */
 	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
 		struct zn_cause_group *g = &c->group[c->throttle_next++ % (ZN_JOBS_MAX + 1)];
 

@@ -9519,9 +9519,10 @@ struct zn_notified {
 struct zn_notify {
 	const struct zn_state *state;
 	struct zn_sender *sender;
-	uint16_t port;         /* of the page, of who wants to see more; 0: none */
-	bool changed;          /* an alert began to fire, or ended, since the last tick */
-	bool due[ZN_TO_COUNT]; /* a delivery is to be sent */
+	uint16_t port;          /* of the page, of who wants to see more; 0: none */
+	bool changed;           /* an alert began to fire, or ended, since the last tick */
+	bool due[ZN_TO_COUNT];  /* a delivery is to be sent */
+	bool more[ZN_TO_COUNT]; /* the last one had no room for some that were resolved */
 	uint64_t sent_ns, now_ns;
 	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
 	uint32_t count;

@@ -232,15 +232,20 @@ static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const 
 	zn_json_close(j, '}');
 }
 
-/* As many as there is room for; an alert that is left out comes in a later message. False: not even all firing
- * alerts are in it. */
+/* Whether a message to there has to name it: what was resolved, as long as not all there have heard of it. */
+static bool is_wanted(const struct zn_notify *n, const struct zn_notified *t, enum zn_outbound to)
+{
+	return !t->ends_ns || !t->number[to] || n->sender->sum[to].settled < t->number[to];
+}
+
+/* As many as there is room for. False: not all are in it. */
 static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to, bool resolved)
 {
 	for (uint32_t i = 0; i < n->count; i++) {
 		struct zn_notified *t = &n->notified[i];
 		struct zn_json_mark mark = zn_json_mark(j);
 
-		if (!t->ends_ns == resolved)
+		if (!t->ends_ns == resolved || !is_wanted(n, t, to))
 			continue;
 		if (to == ZN_TO_WEBHOOK)
 			put_for_webhook(n, j, t);
@@ -256,7 +261,30 @@ static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to,
 	return true;
 }
 
-/* Resolved ones first: one may fire again under the same labels. */
+/* The bytes that those take which fire, and the comma before them: no more than there is room for. */
+static size_t measure_firing(struct zn_notify *n, struct zn_json *j, enum zn_outbound to)
+{
+	const struct zn_json_mark mark = zn_json_mark(j);
+	size_t room = j->out->cap - j->out->len, bytes;
+
+	put_all(n, j, to, false);
+	bytes = j->out->len - mark.out.len + 1;
+	zn_json_back(j, &mark);
+	return bytes < room ? bytes : room;
+}
+
+/* Resolved ones come first, as one may fire again under the same labels, and get the room that those which fire leave.
+ * A resolved one that is left out comes once this message has been taken. */
+static void put_alerts(struct zn_notify *n, struct zn_json *j, enum zn_outbound to)
+{
+	size_t firing = measure_firing(n, j, to), empty = j->out->len;
+
+	zn_json_reserve(j, firing);
+	n->more[to] = !put_all(n, j, to, true) && j->out->len > empty;
+	zn_json_release(j, firing);
+	n->lost += !put_all(n, j, to, false);
+}
+
 static void render_message(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
 {
 	struct zn_json j;
@@ -271,8 +299,7 @@ static void render_message(struct zn_notify *n, struct zn_out *o, enum zn_outbou
 	}
 	zn_json_open(&j, '[');
 	zn_json_reserve(&j, ZN_JSON_END);
-	if (!put_all(n, &j, to, true) || !put_all(n, &j, to, false))
-		n->lost++;
+	put_alerts(n, &j, to);
 	zn_json_release(&j, ZN_JSON_END);
 	zn_json_close(&j, ']');
 	if (to == ZN_TO_WEBHOOK)
@@ -290,6 +317,22 @@ static void send_to(struct zn_notify *n, enum zn_outbound to)
 	for (uint32_t i = 0; i < n->count && n->due[to]; i++)
 		if (n->notified[i].number[to] == next)
 			n->notified[i].number[to] = 0;
+}
+
+/* Whether there is anything to say: an Alertmanager's repeat would have nothing but ends that it knows. */
+static bool has_news(const struct zn_notify *n, enum zn_outbound to)
+{
+	for (uint32_t i = 0; i < n->count; i++)
+		if (is_wanted(n, &n->notified[i], to))
+			return true;
+	return false;
+}
+
+static void send_due(struct zn_notify *n, enum zn_outbound to)
+{
+	n->due[to] |= n->more[to] && n->sender->sum[to].settled == n->sender->number[to];
+	if (n->due[to] && n->sender->destinations[to] && has_news(n, to))
+		send_to(n, to);
 }
 
 void zn_notify_init(struct zn_notify *n, const struct zn_state *state, struct zn_sender *sender, uint16_t port)
@@ -322,6 +365,5 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 		compare_alerts(n, now_ns);
 	n->changed = false;
 	for (enum zn_outbound to = 0; to < ZN_TO_OTLP; to++)
-		if (n->due[to] && n->count && n->sender->destinations[to])
-			send_to(n, to);
+		send_due(n, to);
 }

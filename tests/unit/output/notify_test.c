@@ -53,6 +53,9 @@ uint64_t zn_sender_send(struct zn_sender *c, enum zn_outbound to, struct zn_str 
 static const struct zn_rule rule = {
 	.name = "gpu_oom_warning", .severity = "critical", .summary = {"nearly \"full\"", 13}};
 
+static char long_text[700];
+static struct zn_rule wordy = {.name = "wordy", .severity = "warning"};
+
 static void begin(void)
 {
 	alerts.count = 0;
@@ -251,6 +254,36 @@ T(as_many_as_there_can_be)
 	CHECK(!strstr(text[ZN_TO_WEBHOOK], "\"0.1\""));
 }
 
+/* Ends that one destination does not take neither take the room of what fires, nor are they told the other again. */
+T(ends_that_one_does_not_take)
+{
+	char label[32];
+
+	begin();
+	wordy.summary = (struct zn_str){long_text, sizeof(long_text) - 1};
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	for (int round = 0; round < 2; round++, resolve_all()) {
+		for (unsigned i = 0; i < ZN_ALERTS_MAX; i++) {
+			snprintf(label, sizeof(label), "%d.%u", round, i);
+			fire(label);
+			alerts.alert[i].rule = &wordy;
+		}
+		tick();
+	}
+	for (int i = 0; i < 12; i++) {
+		tick();
+		sender.sum[ZN_TO_WEBHOOK].settled = sender.number[ZN_TO_WEBHOOK];
+	}
+	CHECK_EQ(n.count, ZN_NOTIFIED_MAX);
+	for (uint32_t i = 0; i < n.count; i++)
+		CHECK(n.notified[i].number[ZN_TO_WEBHOOK]);
+	CHECK_EQ(n.lost, 4); /* messages of more that fire than there is room for: two of each round */
+	fire("new");
+	tick();
+	CHECK(strstr(text[ZN_TO_ALERTMANAGER], "\"new\"") && strstr(text[ZN_TO_WEBHOOK], "\"new\""));
+	CHECK(strstr(text[ZN_TO_ALERTMANAGER], "\"0.1\"") && !strstr(text[ZN_TO_WEBHOOK], "resolved"));
+}
+
 T(pending_ones_are_not_told)
 {
 	begin();
@@ -307,6 +340,7 @@ int main(void)
 	RUN(what_fires_again_is_told_after_its_end);
 	RUN(a_label_of_any_bytes);
 	RUN(as_many_as_there_can_be);
+	RUN(ends_that_one_does_not_take);
 	RUN(pending_ones_are_not_told);
 	RUN(without_a_sender);
 	check_dates();

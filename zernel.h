@@ -9523,6 +9523,7 @@ struct zn_notify {
 	bool changed;           /* an alert began to fire, or ended, since the last tick */
 	bool due[ZN_TO_COUNT];  /* a delivery is to be sent */
 	bool more[ZN_TO_COUNT]; /* the last one had no room for some that were resolved */
+	bool complete;          /* what held at the start has had the time to fire */
 	uint64_t sent_ns, now_ns;
 	uint64_t lost; /* alerts that there was no room for, or whose end nobody took for 15 minutes */
 	uint32_t count;

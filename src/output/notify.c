@@ -3,15 +3,19 @@
  * notify.c: messages on alerts, for Alertmanagers and the webhook. A message holds all that is: what fires, and what
  * was resolved and not everybody has taken yet. So one that was not taken is made up for by the next, and of several
  * that wait only the newest counts. What a receiver knows of a node that falls silent ends by itself: an Alertmanager
- * is told that an alert ends after three repeats, and a later message puts that off.
+ * is told that an alert ends after three repeats, and a later message puts that off. The webhook's receiver is told
+ * once, some minutes after the start, that what fires is all there is: an earlier daemon may have told it of more.
  */
 #include "zernel.h"
 
 #define REPEATS   3                   /* that an Alertmanager may miss */
 #define KEEP_NS   (900 * ZN_NS_PER_S) /* what was resolved and nobody takes: longer than anybody remembers it */
+#define SETTLE_NS (300 * ZN_NS_PER_S) /* after a start: the longest that built-in rules look back */
+#define FOR_MS    (900 * 1000)        /* of a rule: no longer is waited for it to fire */
 #define FORM      1                   /* of the webhook's messages; counts up when a reader would have to change */
-#define DAYS_ERA  146097              /* of 400 years */
-#define TO_YEAR_0 719468              /* days from 0000-03-01 to 1970-01-01 */
+#define ENDING    "],\"complete\":false}"
+#define DAYS_ERA  146097 /* of 400 years */
+#define TO_YEAR_0 719468 /* days from 0000-03-01 to 1970-01-01 */
 #define DAY_MS    86400000
 
 /* RFC 3339 in UTC. By hand: gmtime_r() of glibc reads files and allocates. The calendar is that of years that begin in
@@ -274,20 +278,21 @@ static size_t measure_firing(struct zn_notify *n, struct zn_json *j, enum zn_out
 }
 
 /* Resolved ones come first, as one may fire again under the same labels, and get the room that those which fire leave.
- * A resolved one that is left out comes once this message has been taken. */
-static void put_alerts(struct zn_notify *n, struct zn_json *j, enum zn_outbound to)
+ * A resolved one that is left out comes once this message has been taken. False: not even all that fire are in it. */
+static bool put_alerts(struct zn_notify *n, struct zn_json *j, enum zn_outbound to)
 {
 	size_t firing = measure_firing(n, j, to), empty = j->out->len;
 
 	zn_json_reserve(j, firing);
 	n->more[to] = !put_all(n, j, to, true) && j->out->len > empty;
 	zn_json_release(j, firing);
-	n->lost += !put_all(n, j, to, false);
+	return put_all(n, j, to, false);
 }
 
 static void render_message(struct zn_notify *n, struct zn_out *o, enum zn_outbound to)
 {
 	struct zn_json j;
+	bool whole;
 
 	zn_json_begin(&j, o);
 	if (to == ZN_TO_WEBHOOK) {
@@ -298,12 +303,16 @@ static void render_message(struct zn_notify *n, struct zn_out *o, enum zn_outbou
 		zn_json_key(&j, "alerts");
 	}
 	zn_json_open(&j, '[');
-	zn_json_reserve(&j, ZN_JSON_END);
-	put_alerts(n, &j, to);
-	zn_json_release(&j, ZN_JSON_END);
+	zn_json_reserve(&j, sizeof(ENDING));
+	whole = put_alerts(n, &j, to);
+	zn_json_release(&j, sizeof(ENDING));
 	zn_json_close(&j, ']');
-	if (to == ZN_TO_WEBHOOK)
+	if (to == ZN_TO_WEBHOOK) {
+		zn_json_key(&j, "complete");
+		zn_json_bool(&j, n->complete && whole);
 		zn_json_close(&j, '}');
+	}
+	n->lost += !whole;
 }
 
 /* A message that cannot be handed over is tried again at the next tick. */
@@ -319,9 +328,30 @@ static void send_to(struct zn_notify *n, enum zn_outbound to)
 			n->notified[i].number[to] = 0;
 }
 
-/* Whether there is anything to say: an Alertmanager's repeat would have nothing but ends that it knows. */
+/* How long after its start a daemon fires whatever an earlier one would. */
+static uint64_t settling_ns(const struct zn_rules *r)
+{
+	uint64_t longest_ms = 0;
+
+	for (uint32_t i = 0; i < r->rule_count; i++)
+		if (r->rule[i].for_ms > longest_ms)
+			longest_ms = r->rule[i].for_ms;
+	return SETTLE_NS + (longest_ms < FOR_MS ? longest_ms : FOR_MS) * ZN_NS_PER_MS;
+}
+
+static void note_complete(struct zn_notify *n, uint64_t now_ns)
+{
+	if (n->complete || now_ns - n->state->start_ns < settling_ns(n->state->alerts->rules))
+		return;
+	n->complete = n->due[ZN_TO_WEBHOOK] = true;
+}
+
+/* Whether there is anything to say: an Alertmanager's repeat would have nothing but ends that it knows. Of the webhook
+ * an empty list says that nothing fires. */
 static bool has_news(const struct zn_notify *n, enum zn_outbound to)
 {
+	if (to == ZN_TO_WEBHOOK)
+		return true;
 	for (uint32_t i = 0; i < n->count; i++)
 		if (is_wanted(n, &n->notified[i], to))
 			return true;
@@ -356,6 +386,7 @@ void zn_notify_tick(struct zn_notify *n, uint64_t now_ns)
 	if (!wanted || n->sender->worker.fd < 0)
 		return;
 	n->now_ns = now_ns;
+	note_complete(n, now_ns);
 	forget_resolved(n, now_ns);
 	if (now_ns - n->sent_ns >= n->state->options->notify_repeat_ms * ZN_NS_PER_MS) {
 		n->due[ZN_TO_ALERTMANAGER] = n->changed = true; /* the repeat has the values of now */

@@ -4,7 +4,8 @@
 #include "t.h"
 
 static struct zn_options options = {.notify_repeat_ms = 60000, .simulate = true};
-static struct zn_alerts alerts;
+static struct zn_rules rules = {.rule_count = 2, .rule = {{.for_ms = 600000}, {.for_ms = 30000}}};
+static struct zn_alerts alerts = {.rules = &rules};
 static struct zn_state view = {.options = &options, .alerts = &alerts, .node = "node7"};
 static struct zn_sender sender;
 static struct zn_notify n;
@@ -112,9 +113,9 @@ T(an_alert_fires_and_is_resolved)
 		"[{" LABELS ",\"startsAt\":\"2024-03-30T12:00:01.123Z\",\"endsAt\":\"2024-03-30T12:03:02.123Z\","
 		"\"generatorURL\":\"http://node7:9091/\"}]");
 	CHECK_STR(text[ZN_TO_WEBHOOK],
-		"{\"version\":1,\"node\":\"node7\",\"source\":\"simulated\",\"alerts\":[{\"status\":\"firing\","
-		"\"name\":\"gpu_oom_warning\",\"severity\":\"critical\"," LABELS
-		",\"value\":0.97,\"since_ms\":1711800001123,\"ends_ms\":null}]}");
+		"{\"version\":1,\"node\":\"node7\",\"source\":\"simulated\",\"alerts\":[{"
+		"\"status\":\"firing\",\"name\":\"gpu_oom_warning\",\"severity\":\"critical\"," LABELS
+		",\"value\":0.97,\"since_ms\":1711800001123,\"ends_ms\":null}],\"complete\":false}");
 	settle();
 	resolve_all();
 	tick();
@@ -158,6 +159,43 @@ T(alertmanagers_are_told_again)
 	}
 	CHECK_EQ(deliveries[ZN_TO_ALERTMANAGER], 4);
 	CHECK_EQ(deliveries[ZN_TO_WEBHOOK], 1);
+}
+
+/* What an earlier daemon told of and does not hold any more is in no message. */
+T(the_webhook_is_told_what_fires_after_a_start)
+{
+	begin();
+	for (int i = 0; i < 899; i++)
+		tick();
+	CHECK_EQ(deliveries[ZN_TO_WEBHOOK], 0);
+	tick();
+	CHECK_STR(text[ZN_TO_WEBHOOK],
+		"{\"version\":1,\"node\":\"node7\",\"source\":\"simulated\",\"alerts\":[],\"complete\":true}");
+	fire("0");
+	for (int i = 0; i < 1000; i++)
+		tick();
+	CHECK_EQ(deliveries[ZN_TO_WEBHOOK], 2);
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"status\":\"firing\"") &&
+		strstr(text[ZN_TO_WEBHOOK], "],\"complete\":true}"));
+}
+
+/* Who has a rule that waits for an hour is told all the same. */
+T(a_rule_that_waits_long)
+{
+	begin();
+	rules.rule[1].for_ms = 3600000;
+	fire("0");
+	for (int i = 0; i < 1199; i++)
+		tick();
+	CHECK_EQ(deliveries[ZN_TO_WEBHOOK], 1);
+	takes = false;
+	tick();
+	takes = true;
+	tick();
+	CHECK_EQ(deliveries[ZN_TO_WEBHOOK], 2);
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"status\":\"firing\"") &&
+		strstr(text[ZN_TO_WEBHOOK], "],\"complete\":true}"));
+	rules.rule[1].for_ms = 30000;
 }
 
 /* Until all have taken it, every delivery says so. */
@@ -268,7 +306,9 @@ T(ends_that_one_does_not_take)
 			fire(label);
 			alerts.alert[i].rule = &wordy;
 		}
+		n.complete = true;
 		tick();
+		CHECK(strstr(text[ZN_TO_WEBHOOK], "],\"complete\":false}")); /* not all that fire are in it */
 	}
 	for (int i = 0; i < 12; i++) {
 		tick();
@@ -334,6 +374,8 @@ int main(void)
 	RUN(an_alert_fires_and_is_resolved);
 	RUN(the_clock_is_set_back_while_an_alert_fires);
 	RUN(alertmanagers_are_told_again);
+	RUN(the_webhook_is_told_what_fires_after_a_start);
+	RUN(a_rule_that_waits_long);
 	RUN(the_end_is_told_until_it_is_taken);
 	RUN(an_end_that_nobody_takes_is_given_up);
 	RUN(a_courier_that_is_busy_is_asked_again);

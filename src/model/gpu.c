@@ -109,21 +109,30 @@ static bool info_value(const char *text, const char *key, char *to, size_t cap)
 	return n > 0;
 }
 
-static void gpu_read(struct zn_gpus *g, const char *root, const char *pci)
+#define INFORMATION_BYTES 2048
+
+static bool read_information(char text[INFORMATION_BYTES], const char *root, const char *pci)
 {
-	char path[512], text[2048], number[16], id[16];
-	struct zn_gpu *gpu;
+	char path[512];
 	ssize_t n;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/%.15s/information", root, pci);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	n = fd < 0 ? -1 : read(fd, text, INFORMATION_BYTES - 1);
 	if (fd >= 0)
 		close(fd);
-	if (n <= 0)
+	text[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+static void gpu_read(struct zn_gpus *g, const char *root, const char *pci)
+{
+	char text[INFORMATION_BYTES], number[16], id[16];
+	struct zn_gpu *gpu;
+
+	if (!read_information(text, root, pci))
 		return;
-	text[n] = 0;
 	snprintf(id, sizeof(id), "%u", g->count);
 	gpu = gpu_add(g, id);
 	if (!gpu)
@@ -310,8 +319,12 @@ void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm)
 bool zn_gpus_grown(const struct zn_gpus *g, const char *nvidia)
 {
 	static char name[ZN_GPUS_MAX][PCI_NAME_MAX];
+	uint32_t n = g->listed == g->nvidia ? nvidia_names(nvidia, name) : 0, readable = 0;
+	char text[INFORMATION_BYTES];
 
-	return g->count == g->nvidia && nvidia_names(nvidia, name) > g->nvidia;
+	for (uint32_t i = 0; i < n && n > g->nvidia; i++)
+		readable += read_information(text, nvidia, name[i]);
+	return readable > g->nvidia;
 }
 
 /* ---- Open devices. ---- */

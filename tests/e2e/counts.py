@@ -122,7 +122,8 @@ def gpu_files(path, count):
 
 @test
 def a_driver_that_is_loaded_later():
-    """It lists its GPUs one by one while the daemon runs: a process is on the one whose device it has open."""
+    """It lists its GPUs one by one while the daemon runs: a process is on the one whose device it has open, and one that
+    was there before the list, whose GPU had no name but its number, is on one of the list."""
     path, cuda = os.path.join(folder(), "driver"), copy_of(CUDA, "libcuda.so.1")
     os.makedirs(path)
     daemon = Daemon("--gpu-majors", "1", argv=["unshare", "--mount", "sh", "-c",
@@ -132,6 +133,9 @@ def a_driver_that_is_loaded_later():
     equal(daemon.metrics().all("zernel_gpu_info"), {}, "GPUs before there is a driver")
     actor.do("ok(CDLL(None).mount(b'none', b'/dev', b'tmpfs', 0, None))")
     actor.do("os.mknod('/dev/nvidia7', 0o20600, os.makedev(1, 7)); device = os.open('/dev/nvidia7', os.O_RDWR)")
+    early = Actor(("cuda", cuda))
+    early.do("ready(cuda, 0); alloc(cuda, 8192)")
+    wait_until(lambda: 8192 in daemon.metrics().all("zernel_gpu_memory_used_bytes").values(), "memory before the list")
     for count in 1, 4:
         gpu_files(path, count)
         wait_until(lambda: len(daemon.metrics().all("zernel_gpu_info")) == count, f"{count} GPUs")

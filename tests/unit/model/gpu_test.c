@@ -162,6 +162,26 @@ T(more_gpus_than_there_is_room_for)
 	}
 }
 
+/* A process was there first: the GPU that it uses was given a name, and is used. */
+T(a_list_that_comes_later)
+{
+	const struct zn_process_info f = {0};
+	const struct zn_proc p = {0};
+
+	zn_gpus_read(&gpus, root, "/nowhere");
+	CHECK(!zn_gpus_grown(&gpus, root));
+	CHECK(zn_gpus_resolve(&gpus, &p, &f, 0) == 0 && gpus.count == 1);
+	CHECK(!zn_gpus_grown(&gpus, root));
+	put(tree[0].pci, tree[0].text);
+	put(tree[1].pci, "");
+	CHECK(zn_gpus_grown(&gpus, root));
+	zn_gpus_read(&gpus, root, "/nowhere");
+	CHECK_EQ(gpus.listed, 1);
+	CHECK(!zn_gpus_grown(&gpus, root)); /* the other one cannot be read */
+	take(tree[0].pci);
+	take(tree[1].pci);
+}
+
 T(uuid_as_text)
 {
 	static const uint8_t uuid[16] = {0, 0x1a, 0xff, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xf0};
@@ -863,6 +883,7 @@ int main(void)
 	broken_files();
 	RUN(a_file_of_many_bytes);
 	RUN(more_gpus_than_there_is_room_for);
+	RUN(a_list_that_comes_later);
 	RUN(uuid_as_text);
 	RUN(amd_uuid_as_text);
 	RUN(amd_gpus_are_listed_by_their_render_nodes);

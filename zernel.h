@@ -8061,7 +8061,8 @@ void zn_job_file_hang(char to[ZN_NAME_BYTES], const char *job, uint32_t restart,
 #define ZN_JOB_ALERTS     16
 #define ZN_JOB_GONE_BYTES (ZN_OPERATION_COUNT * sizeof(struct zn_hist_sum))
 enum zn_job_state { ZN_JOB_FREE, ZN_JOB_RUNNING, ZN_JOB_ENDING, ZN_JOB_ENDED };
-enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE };
+/* ZN_JOB_BY_OLD_FILE: its number of a process is not the job's any more */
+enum zn_job_source { ZN_JOB_BY_CGROUP, ZN_JOB_BY_PROLOG, ZN_JOB_BY_TAG, ZN_JOB_BY_FILE, ZN_JOB_BY_OLD_FILE };
 struct zn_job_gpu {
 	uint32_t gpu;        /* index into zn_gpus, which another GPU may get once no process uses this one */
 	char id[48];         /* so this is how it is called */
@@ -8223,7 +8224,8 @@ void zn_job_gpus_count(const struct zn_jobs *j, struct zn_job *job, uint64_t now
 int zn_jobs_open(struct zn_jobs *j, struct zn_agg *agg, struct zn_alerts *alerts);
 void zn_jobs_close(struct zn_jobs *j);
 /* 0, or -errno with a line in why. A start that is told twice is one start; the end of an unknown job is no error. A
- * start of an id that has ended, or with another restart count, is a new job. */
+ * start of an id that has ended, or with another restart count, is a new job. Where a file tells of a process or a
+ * control group that has gone, it is 0 with a line in why: the job is begun, and ends some seconds later. */
 int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_source source, char why[ZN_TEXT_MAX]);
 int zn_jobs_end(struct zn_jobs *j, const struct zn_message *m, char why[ZN_TEXT_MAX]);
 /* Finds jobs that BPF claimed, ends those whose time has come, adds up the GPUs' time, forgets what was shown. */

@@ -254,10 +254,10 @@ static void count_task(void *to, const struct zn_job_ref *tag)
 		j->tasks[tag->slot]++;
 }
 
-/* Nothing else shows the end of a process that was tagged by hand. */
+/* Nothing else shows the end of a process that was tagged by hand, or that a group had gone before it was tagged. */
 static bool ends_with_processes(struct zn_jobs *j, const struct zn_job *job)
 {
-	return zn_job_runs(job) && zn_job_said(job, ZN_KEY_PID)[0] && !zn_job_shared_of(j, job)->cgroup_seen;
+	return zn_job_runs(job) && by_hand(job) && !zn_job_shared_of(j, job)->cgroup_seen;
 }
 
 /* The table of tasks is read once for all jobs, and only if some job has no process that called a hooked library. */
@@ -560,6 +560,21 @@ static int tag_job(struct zn_jobs *j, struct zn_job *job, const struct zn_messag
 	return err;
 }
 
+/* A job that a file tells of may have ended while no daemon ran. There is nothing of it to tag, and it has its report
+ * all the same. */
+static int tag_if_there(struct zn_jobs *j, struct zn_job *job, const struct zn_message *m, enum zn_job_source source,
+	char why[ZN_TEXT_MAX])
+{
+	int err;
+
+	if (source == ZN_JOB_BY_OLD_FILE) {
+		snprintf(why, ZN_TEXT_MAX, "the process that was tagged has ended");
+		return 0;
+	}
+	err = tag_job(j, job, m, why);
+	return source == ZN_JOB_BY_FILE && (err == -ENOENT || err == -ESRCH) ? 0 : err;
+}
+
 int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_source source, char why[ZN_TEXT_MAX])
 {
 	struct zn_job *job;
@@ -575,7 +590,7 @@ int zn_jobs_start(struct zn_jobs *j, const struct zn_message *m, enum zn_job_sou
 	fresh = !job;
 	if (fresh && !(job = begin_job(j, m->value[ZN_KEY_ID], why)))
 		return -ENOSPC;
-	err = tag_job(j, job, m, why);
+	err = tag_if_there(j, job, m, source, why);
 	if (err && fresh)
 		forget_job(j, job);
 	if (err) /* a job that ran before is as it was */

@@ -198,7 +198,7 @@ static bool is_born(const char *pid, uint64_t now_ms, uint64_t *ago_ms)
 	return true;
 }
 
-/* The number of a process that was tagged may be another's by now, which began after the record was made. */
+/* The number of a process that was tagged may be another's by now, which began after the file was made. */
 static bool is_stale(const struct zn_spool *s)
 {
 	const struct zn_message *m = &s->message;
@@ -229,7 +229,7 @@ static int act_on(struct zn_spool *s, bool record, char why[ZN_TEXT_MAX])
 	int err = 0;
 
 	if (record || m->verb == ZN_VERB_START)
-		err = zn_jobs_start(s->state->jobs, m, ZN_JOB_BY_FILE, why);
+		err = zn_jobs_start(s->state->jobs, m, is_stale(s) ? ZN_JOB_BY_OLD_FILE : ZN_JOB_BY_FILE, why);
 	if (err || m->verb == ZN_VERB_START)
 		return err;
 	if (record)
@@ -246,12 +246,10 @@ static void take_file(struct zn_spool *s, int folder, const char *name)
 	if (!read_file(s, folder, name))
 		return;
 	again = is_taken(s) && !record;
-	if (record && is_stale(s)) {
-		snprintf(why, sizeof(why), "the process that was tagged has ended");
-		err = -ESRCH;
-	} else if (!again) {
+	if (!again)
 		err = act_on(s, record, why);
-	}
+	if (!err && why[0])
+		zn_log(ZN_INFO, "spool: %s: %s; its report has what is known", name, why);
 	if (err)
 		refuse_file(s, name, why);
 	else if (!record)

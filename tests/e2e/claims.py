@@ -128,6 +128,27 @@ os.read(r, 1)""")
 
 
 @test
+def a_tag_that_ends_while_no_daemon_runs():
+    """Its record is all that is left of it. It has its report, and only one."""
+    daemon = live()
+    actor = at_work(daemon, 7)
+    job("start", "mine", "--pid", str(actor.pid), "uid=0", "name=short")
+    wait_until(lambda: os.path.exists(place("run/jobs.d/job-mine")), "a record")
+    before = shown("mine")
+    daemon.kill()
+    actor.end()
+    again = live()
+    got = report("mine")
+    equal((got["start_ms"], got["name"], got["processes"], got["measured_since"] is None),
+        (before["start_ms"], "short", 0, False), "the report")
+    wait_until(lambda: not os.path.exists(place("run/jobs.d/job-mine")), "no record")
+    os.unlink(place("reports/mine.json"))
+    again.kill()
+    live().ticked(5)
+    equal(os.listdir(place("reports")), [], "reports of a later daemon")
+
+
+@test
 def one_gpu_is_used_and_one_is_not():
     daemon = live()
     actor = at_work(daemon, 31, SLURM_JOB_GPUS="0,1", CUDA_VISIBLE_DEVICES="0,1")

@@ -521,6 +521,42 @@ T(tagged_by_hand)
 	CHECK_EQ(state_of("other"), ZN_JOB_FREE);
 }
 
+/* A job that ended while no daemon ran: its record tells of a group, or of a process, that is not there. */
+T(tagged_by_hand_and_gone)
+{
+	static const struct {
+		const char *text;
+		enum zn_job_source source;
+	} records[] = {{"id=train uid=1000 cgroup=/none time=1700000900000", ZN_JOB_BY_FILE},
+		{"id=train uid=1000 pid=4242 time=1700000900000", ZN_JOB_BY_OLD_FILE}};
+
+	for (size_t i = 0; i < ZN_LEN(records); i++) {
+		start();
+		tag_result = -ENOENT;
+		CHECK_EQ(zn_jobs_start(&jobs, say(records[i].text), records[i].source, why), 0);
+		CHECK(why[0] && !memory.task_count);
+		pass(10);
+		CHECK_EQ(state_of("train"), ZN_JOB_RUNNING);
+		pass(1);
+		CHECK_EQ(state_of("train"), ZN_JOB_ENDED);
+		CHECK_EQ(zn_jobs_find(&jobs, "train", ZN_UNKNOWN)->start_ns, 900 * ZN_NS_PER_S);
+		pass(100);
+		CHECK_EQ(told.ended, 1);
+	}
+}
+
+/* What is left of its end counts, and not when it was missed. */
+T(tagged_by_hand_and_gone_with_its_end)
+{
+	start();
+	tag_result = -ENOENT;
+	CHECK_EQ(zn_jobs_start(&jobs, say("id=train cgroup=/none time=1700000900000"), ZN_JOB_BY_FILE, why), 0);
+	CHECK_EQ(zn_jobs_end(&jobs, say("id=train time=1700000990000"), why), 0);
+	CHECK_EQ(state_of("train"), ZN_JOB_ENDED);
+	CHECK_EQ(zn_jobs_find(&jobs, "train", ZN_UNKNOWN)->end_ns, 990 * ZN_NS_PER_S);
+	CHECK_EQ(told.ended, 1);
+}
+
 T(a_tag_that_fails_changes_no_job)
 {
 	struct zn_job *job;
@@ -713,6 +749,8 @@ int main(void)
 	RUN(a_job_that_only_its_record_tells_of_ends_behind_its_limit);
 	RUN(a_job_that_may_still_run_has_no_end_by_its_limit);
 	RUN(tagged_by_hand);
+	RUN(tagged_by_hand_and_gone);
+	RUN(tagged_by_hand_and_gone_with_its_end);
 	RUN(a_tag_that_fails_changes_no_job);
 	RUN(a_tagged_process_ends_its_job);
 	RUN(tasks_of_all_jobs_are_counted_in_one_reading);

@@ -584,6 +584,25 @@ def test_report():
     equal(answered(b'ok\n{"id":"7"}', "report", "7", "--json")[:3], (0, '{"id":"7"}\n', ""), "JSON")
 
 
+def test_old_reports_are_removed():
+    """By the command in docs/JOBS.md. A folder in which nothing happened for a month stays."""
+    with open(f"{os.path.dirname(os.path.abspath(__file__))}/../docs/JOBS.md", encoding="utf-8") as page:
+        command = re.search(r"`find /var/lib/zernel/jobs( [^`]*)`", page.read()).group(1)
+    with folder() as where:
+        reports, month_ago = f"{where}/jobs", time.time() - 32 * 86400
+        os.mkdir(reports)
+        for left in [], ["2.json"]:
+            for name in "1.json", *left:
+                with open(f"{reports}/{name}", "w", encoding="utf-8"):
+                    pass
+            os.utime(f"{reports}/1.json", (month_ago, month_ago))
+            os.utime(reports, (month_ago, month_ago))
+            for _ in range(2):
+                subprocess.run(["find", reports, *command.split()], check=True)
+                equal(os.listdir(reports), left, "reports")
+                os.utime(reports, (month_ago, month_ago))
+
+
 def test_start_and_end():
     told = b'ok\n{"job_id":"x","restart":0,"state":"running"}'
     equal(answered(told, "start", "--id", "x", "--pid", "1", "name=a b", "user=alice"),

@@ -1041,6 +1041,7 @@ struct zn_sched_entry {
 #define ZN_SCHED_GIVEN            8           /* woken by a worker, so not by its time limit */
 #define ZN_SCHED_DEEP             16          /* its last sleep by itself was an uninterruptible one (state D) */
 #define ZN_SCHED_FAULTS           32          /* from where on its page faults are counted is known */
+#define ZN_SCHED_STOPPED          64          /* what it slept last as: stopped, traced or frozen */
 struct zn_sched_set {
 	struct zn_sched_entry way[ZN_SCHED_WAYS];
 	__u32 spilled; /* threads that found it full; they are found in a hash */

@@ -404,7 +404,8 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned long min_flt, maj_flt;
-	__u64 start_time; /* of this thread, as bpf_ktime_get_ns() has it */
+	__u64 start_time;        /* of this thread, as bpf_ktime_get_ns() has it */
+	unsigned int frozen : 1; /* by the freezer of cgroup v2 */
 	const struct cred *real_cred;
 	struct css_set *cgroups;
 	struct signal_struct *signal;

@@ -8,6 +8,8 @@
  *   a file, a page fault, an uninterruptible sleep                    I/O
  *   a futex                                                           what its waker had been waiting for just before
  *
+ * A thread that is stopped, traced or frozen sleeps for none of these, whatever call that came upon it in.
+ *
  * The last one follows a chain: the pinning thread of a data loader, or a thread of gloo, comes out of its own wait
  * and wakes the one that launches, maybe by way of another. What is handed on must have ended after the sleeper fell
  * asleep: one that was held up by a lock alone inherits nothing, and neither does one that would have woken within 50
@@ -21,8 +23,13 @@
 #include "sleep.bpf.h"
 #include <asm/unistd.h>
 
+#define TASK_INTERRUPTIBLE   1
 #define TASK_UNINTERRUPTIBLE 2
+#define TASK_STOPPED         4
+#define TASK_TRACED          8
 #define TASK_NOLOAD          0x400
+#define TASK_FROZEN          0x8000  /* by the freezer of cgroup v1, from 6.1 on */
+#define PF_FROZEN            0x10000 /* the same before 6.1; later a thread of the kernel's own */
 #define PF_EXITING           4
 #define S_IFMT               0170000
 #define S_IFIFO              0010000
@@ -303,6 +310,18 @@ static __always_inline void call_classify(const struct sleep *s, struct pt_regs 
 	}
 }
 
+/* By a signal, by who traces it, or by the freezer of its control group. Who waits in vfork() bears the freezer's mark
+ * too, but does not sleep as who is frozen. */
+static __always_inline bool is_stopped(const struct sleep *s)
+{
+	struct task_struct *task = s->task;
+
+	if (s->state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || task->flags & PF_FROZEN)
+		return true;
+	return s->state & TASK_INTERRUPTIBLE && bpf_core_field_exists(task->frozen) &&
+		BPF_CORE_READ_BITFIELD(task, frozen);
+}
+
 static __always_inline void classify_sleep(const struct sleep *s)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(s->task);
@@ -311,7 +330,13 @@ static __always_inline void classify_sleep(const struct sleep *s)
 	__u32 deep = s->state / TASK_UNINTERRUPTIBLE & ~(s->state / TASK_NOLOAD) & 1;
 
 	s->run->limit_ns = 0;
-	s->run->flags = (s->run->flags & ~(ZN_SCHED_GIVEN | ZN_SCHED_DEEP)) | deep * ZN_SCHED_DEEP;
+	s->run->flags &= ~(ZN_SCHED_GIVEN | ZN_SCHED_DEEP | ZN_SCHED_STOPPED);
+	if (is_stopped(s)) {
+		s->run->flags |= ZN_SCHED_STOPPED;
+		set_cause(s->run, ZN_C_OFFCPU_OTHER, ZN_STALL_OTHER);
+		return;
+	}
+	s->run->flags |= deep * ZN_SCHED_DEEP;
 	if ((deep & NO_WAKER >> call) | (__u32)number >> 31)
 		set_cause(s->run, ZN_C_OFFCPU_IO, ZN_STALL_IO);
 	else
@@ -377,6 +402,8 @@ static __always_inline void wait_over(struct zn_sched_entry *r, __u32 operation,
 
 static __always_inline void worker_on(struct zn_sched_entry *r, struct zn_proc *p, __u64 ready, __u64 slept)
 {
+	if (r->flags & ZN_SCHED_STOPPED)
+		r->mark_ns = ready; /* it was neither busy nor idle */
 	if (!(r->flags & ZN_SCHED_ASKING))
 		return;
 	r->flags &= ~ZN_SCHED_ASKING;

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where a launching thread's time went, against a program that waits in known ways and times itself."""
+import contextlib
+import os
+import signal
 import subprocess
 import time
 
-from harness import BUILD, CUDA, NCCL, Daemon, Process, application_env, check, main, parse_json, test_timed, wait_until
+from harness import BUILD, CUDA, NCCL, Absent, Daemon, Process, application_env, check, main, parse_json, test_timed, \
+    wait_until
+from jobs import Group
 
 CAUSES = ("cpu", "gpu", "data", "dist", "io", "runqueue", "other")
 TICK_MS = 250
@@ -198,6 +203,54 @@ def sleep_and_work_are_told_apart():
 def a_crowded_cpu_is_the_run_queue():
     w, did, got = compare("crowd")
     check(got["runqueue"] > 0.2 * did["wall"] / 1e9, f"{got}")
+
+
+class Freezer(Group):
+    """A control group that is frozen, of either version."""
+
+    FILES = {"v2": ("cgroup.freeze", "1", "0"), "freezer": ("freezer.state", "FROZEN", "THAWED")}
+
+    def __init__(self, version):
+        super().__init__(version, f"/zernel_sched_{os.getpid()}")
+        self.file, self.on, self.off = self.FILES[version]
+
+    def write(self, what):
+        with open(os.path.join(self.path, self.file), "w") as f:
+            f.write(what)
+
+
+def while_stopped(w, scenario, repeats, stop, go):
+    """Seconds by cause of a process that is stopped for two seconds amid what it does."""
+    before, _ = w.seconds()
+    w.waiter.tell(scenario, repeats)
+    time.sleep(0.3)
+    stop()
+    time.sleep(2)
+    go()
+    w.waiter.answer()
+    after, _ = w.seconds()
+    return {c: after[c] - before[c] for c in CAUSES}
+
+
+def stopped_by(w, name, stop, go):
+    for scenario, repeats in (("spin", 1000), ("hold", 1000)):
+        got = while_stopped(w, scenario, repeats, stop, go)
+        waits = got["io"] + got["data"] + got["dist"]
+        check(got["other"] > 1.8 and waits < 0.7, f"{scenario}, by {name}: {got}")
+    _, waited = figures(w, "dataloader_wait")
+    check(waited < 0.7, f"by {name}: {waited} s in waits for batches")
+
+
+@test_timed
+def who_is_stopped_waits_for_no_batch_and_no_file():
+    w = Watched()
+    stopped_by(w, "a signal", lambda: os.kill(w.waiter.pid, signal.SIGSTOP),
+               lambda: os.kill(w.waiter.pid, signal.SIGCONT))
+    for version in Freezer.FILES:
+        with contextlib.suppress(Absent):
+            group, w = Freezer(version), Watched()
+            group.enter(w.waiter.pid)
+            stopped_by(w, f"the freezer of {version}", lambda: group.write(group.on), lambda: group.write(group.off))
 
 
 if __name__ == "__main__":

@@ -583,6 +583,17 @@ static void run_compute(int repeats)
 	}
 }
 
+/* Without a system call, but for the clock's few. */
+static void run_spin(int repeats)
+{
+	uint64_t start = now_ns();
+
+	while (now_ns() - start < (uint64_t)repeats * MS)
+		for (volatile int i = 0; i < 1 << 22; i++)
+			;
+	add(CPU, start);
+}
+
 /* A page that another thread brings in after a while. */
 static int fault_fd;
 
@@ -681,7 +692,7 @@ static const struct {
 	{"hold", run_hold}, {"pin", run_pin}, {"pin_hop", run_pin_hop}, {"stale", run_stale}, {"gloo", run_gloo},
 	{"gloo_hop", run_gloo_hop}, {"recv", run_recv}, {"lock", run_lock}, {"sync_spin", run_sync_spin},
 	{"sync_sleep", run_sync_sleep}, {"group", run_group}, {"sleep", run_sleep}, {"compute", run_compute},
-	{"fault", run_fault}, {"crowd", run_crowd}, {"moves", run_moves}};
+	{"fault", run_fault}, {"crowd", run_crowd}, {"moves", run_moves}, {"spin", run_spin}};
 
 static uint64_t status_number(const char *key)
 {

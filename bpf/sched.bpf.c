@@ -33,7 +33,11 @@
 #define PF_EXITING           4
 #define S_IFMT               0170000
 #define S_IFIFO              0010000
+#define S_IFDIR              0040000
+#define S_IFBLK              0060000
+#define S_IFREG              0100000
 #define S_IFSOCK             0140000
+#define SB_KERNMOUNT         (1u << 22)
 #define AF_UNIX              1
 #define AF_INET              2
 #define AF_INET6             10
@@ -153,6 +157,18 @@ static __always_inline __u32 type_of(struct file *file)
 	return (zn_casts ? ZN_CAST(file, struct file)->f_inode->i_mode : BPF_CORE_READ(file, f_inode, i_mode)) & S_IFMT;
 }
 
+/* Regular files, folders and disks. Memory without a name and event descriptors may be like the first, but lie on
+ * mounts of the kernel's own. Without a branch, both ways of which the verifier would follow to the end. */
+static __always_inline bool is_of_files(struct file *file, __u32 type)
+{
+	unsigned long flags = zn_casts ? ZN_CAST(file, struct file)->f_inode->i_sb->s_flags
+				       : BPF_CORE_READ(file, f_inode, i_sb, s_flags);
+	__u32 own = flags / SB_KERNMOUNT & 1, kind = type / S_IFIFO;
+
+	ZN_OPAQUE(kind);
+	return (1u << S_IFDIR / S_IFIFO | 1u << S_IFBLK / S_IFIFO | (own ^ 1) << S_IFREG / S_IFIFO) >> (kind & 15) & 1;
+}
+
 static __always_inline __u32 family_of(struct file *file)
 {
 	struct socket *socket = ZN_FIELD(file, struct file, private_data);
@@ -184,21 +200,22 @@ static __always_inline __u8 socket_cause(const struct sleep *s, struct file *fil
 	return family == AF_UNIX && s->proc->count[ZN_C_CHILDREN] ? ZN_STALL_DATA : ZN_STALL_OTHER;
 }
 
-/* A blocking call on a descriptor: the rest of a batch after its first bytes, a socket, or a file. */
+/* A blocking call on a descriptor: the rest of a batch after its first bytes, a socket, a file, or a terminal, an event
+ * or a device, which are none. */
 static __noinline void classify_descriptor(const struct sleep *s, __u32 fd)
 {
 	struct file *file = file_of(s->task, fd);
 	__u32 type = type_of(file);
 	struct zn_sched_entry *r = s->run;
 
+	set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
 	if (type == S_IFSOCK)
-		set_cause(r, ZN_C_OFFCPU_POLL, socket_cause(s, file));
-	else if (type != S_IFIFO)
+		r->cause = socket_cause(s, file);
+	else if (is_of_files(file, type))
 		set_cause(r, ZN_C_OFFCPU_IO, ZN_STALL_IO);
-	else if (r->file == (__u64)file && r->wake_cause == ZN_STALL_DATA && s->now - r->wake_ns < RETRY_GAP)
-		set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_DATA);
-	else
-		set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
+	else if (type == S_IFIFO && r->file == (__u64)file && r->wake_cause == ZN_STALL_DATA &&
+		s->now - r->wake_ns < RETRY_GAP)
+		r->cause = ZN_STALL_DATA;
 }
 
 struct poll_fd {
@@ -263,14 +280,16 @@ static __noinline void classify_epoll(const struct sleep *s, __u32 fd)
 
 /* ---- futexes ---- */
 
-static __noinline void classify_futex(const struct sleep *s, __u32 op, __u64 timeout)
+/* Not static: the verifier looks at it by itself, once, and not after all that may have come before. */
+__noinline int classify_futex(struct zn_sched_entry *r, __u32 op, __u64 timeout, __u64 now, __u32 children)
 {
-	__u64 limit = timespec_ns(timeout), from = s->now;
-	struct zn_sched_entry *r = s->run;
+	__u64 limit = timespec_ns(timeout), from = now;
 
+	if (!r)
+		return 0;
 	set_cause(r, ZN_C_OFFCPU_FUTEX, ZN_STALL_PENDING);
 	if (!limit)
-		return;
+		return 0;
 	if (op & FUTEX_CLOCK_REALTIME)
 		from += shared.wall_ns;
 	if ((op & FUTEX_COMMAND) != FUTEX_WAIT)
@@ -278,8 +297,9 @@ static __noinline void classify_futex(const struct sleep *s, __u32 op, __u64 tim
 	r->limit_ns = limit;
 	if (limit < LOCK_LIMIT)
 		r->cause = ZN_STALL_OTHER;
-	else if (limit >= LOADER_LIMIT_LOW && limit <= LOADER_LIMIT_HIGH && s->proc->count[ZN_C_CHILDREN])
+	else if (limit >= LOADER_LIMIT_LOW && limit <= LOADER_LIMIT_HIGH && children)
 		r->cause = ZN_STALL_DATA;
+	return 0;
 }
 
 /* ---- falling asleep ---- */
@@ -289,7 +309,9 @@ static __always_inline void call_classify(const struct sleep *s, struct pt_regs 
 	struct zn_sched_entry *r = s->run;
 
 	switch (call) {
-	case FUTEX: classify_futex(s, ZN_CALL_ARG2(regs), ZN_CALL_ARG4(regs)); break;
+	case FUTEX:
+		classify_futex(r, ZN_CALL_ARG2(regs), ZN_CALL_ARG4(regs), s->now, s->proc->count[ZN_C_CHILDREN]);
+		break;
 	case SLEEP: set_cause(r, ZN_C_OFFCPU_SLEEP, ZN_STALL_OTHER); break;
 	case FILES: set_cause(r, ZN_C_OFFCPU_IO, ZN_STALL_IO); break;
 	case DESCRIPTOR: classify_descriptor(s, ZN_CALL_ARG1(regs)); break;
@@ -611,8 +633,9 @@ static __noinline void switch_on(struct task_struct *task, __u64 now)
 #define WALK_SLEEPER(ctx) (void)ctx
 #endif
 
-/* What one switch in so many took, by the clock's low bits. Wake-ups take half as much, and are in it. */
-static __noinline int charge_switch(__u32 tid, __u64 now)
+/* What one switch in so many took, by the clock's low bits. Wake-ups take half as much, and are in it. Not static, for
+ * the verifier, as classify_futex(). */
+__noinline int charge_switch(__u32 tid, __u64 now)
 {
 	struct zn_sched_entry *r = zn_sched_entry_find(tid);
 	struct zn_proc *p = r ? zn_sched_entry_proc(r) : NULL;

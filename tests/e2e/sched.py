@@ -194,6 +194,11 @@ def page_faults_are_io():
 
 
 @test_timed
+def what_is_no_file_is_not_io():
+    compare("event", 2003)
+
+
+@test_timed
 def sleep_and_work_are_told_apart():
     compare("sleep")
     compare("compute")

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -594,6 +595,31 @@ static void run_spin(int repeats)
 	add(CPU, start);
 }
 
+/* An eventfd that another thread writes to after a while. */
+static int event_fd;
+
+static void *event_write(void *arg)
+{
+	sleep_ms((unsigned)(intptr_t)arg);
+	must(eventfd_write(event_fd, 1) == 0, "eventfd_write");
+	return NULL;
+}
+
+static void run_event(int repeats)
+{
+	pthread_t writer;
+	eventfd_t value;
+	uint64_t start;
+
+	event_fd = eventfd(0, EFD_CLOEXEC);
+	must(event_fd >= 0 && pthread_create(&writer, NULL, event_write, (void *)(intptr_t)repeats) == 0, "eventfd");
+	start = now_ns();
+	must(eventfd_read(event_fd, &value) == 0, "eventfd_read");
+	add(OTHER, start);
+	pthread_join(writer, NULL);
+	close(event_fd);
+}
+
 /* A page that another thread brings in after a while. */
 static int fault_fd;
 
@@ -692,7 +718,7 @@ static const struct {
 	{"hold", run_hold}, {"pin", run_pin}, {"pin_hop", run_pin_hop}, {"stale", run_stale}, {"gloo", run_gloo},
 	{"gloo_hop", run_gloo_hop}, {"recv", run_recv}, {"lock", run_lock}, {"sync_spin", run_sync_spin},
 	{"sync_sleep", run_sync_sleep}, {"group", run_group}, {"sleep", run_sleep}, {"compute", run_compute},
-	{"fault", run_fault}, {"crowd", run_crowd}, {"moves", run_moves}, {"spin", run_spin}};
+	{"fault", run_fault}, {"crowd", run_crowd}, {"moves", run_moves}, {"spin", run_spin}, {"event", run_event}};
 
 static uint64_t status_number(const char *key)
 {

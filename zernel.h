@@ -2183,8 +2183,19 @@ ZN_HTTP1_STEP int zn_http1_is_event(const struct zn_request *c, const struct zn_
 	return c->flags & ZN_HTTP1_NDJSON && at < s->have;
 }
 
-/* The last chunk is "0\r\n\r\n". Whether what was sent ends in it, however that was cut. */
+/* The last chunk is "0\r\n\r\n". */
 #define ZN_LAST_CHUNK 5
+
+/* Fields may follow its size (trailers): seen where all that is one send. */
+ZN_HTTP1_STEP int zn_http1_is_trailed(const struct zn_request_scratch *s)
+{
+	const __u8 *b = s->bytes, *last = s->last;
+
+	return s->have > ZN_LAST_CHUNK && s->last_len >= ZN_LAST_CHUNK && b[0] == '0' && b[1] == '\r' && b[2] == '\n' &&
+		last[1] == '\r' && last[2] == '\n' && last[3] == '\r' && last[4] == '\n';
+}
+
+/* Whether what was sent ends in the last chunk, however that was cut. */
 ZN_HTTP1_LOOP int zn_http1_ends(struct zn_request *c, const struct zn_request_scratch *s)
 {
 	__u32 n = c ? c->ends : 0;
@@ -2204,7 +2215,7 @@ ZN_HTTP1_LOOP int zn_http1_ends(struct zn_request *c, const struct zn_request_sc
 			n = b == '0';
 	}
 	c->ends = n;
-	return n == ZN_LAST_CHUNK;
+	return n == ZN_LAST_CHUNK || zn_http1_is_trailed(s);
 }
 
 ZN_HTTP1_STEP __u32 zn_http1_body(struct zn_request *c, const struct zn_request_scratch *s, __u32 at, __u64 sent)

@@ -136,11 +136,12 @@ T(what_may_begin_a_connection)
 #define GET  ">GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 #define STREAM                                                                                                         \
 	"<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
-#define WORD  "<10\r\ndata: {\"a\": 1}\n\n\r\n"
-#define DONE  "<e\r\ndata: [DONE]\n\n\r\n"
-#define LAST  "<0\r\n\r\n"
-#define PING  "<8\r\n: ping\n\n\r\n"
-#define PLAIN "<HTTP/1.1 200 OK\r\ncontent-length: 4\r\nContent-Type: application/json\r\n\r\ntext"
+#define WORD     "<10\r\ndata: {\"a\": 1}\n\n\r\n"
+#define DONE     "<e\r\ndata: [DONE]\n\n\r\n"
+#define LAST     "<0\r\n\r\n"
+#define TRAILERS "<0\r\nDigest: x\r\nTook: 31\r\n\r\n"
+#define PING     "<8\r\n: ping\n\n\r\n"
+#define PLAIN    "<HTTP/1.1 200 OK\r\ncontent-length: 4\r\nContent-Type: application/json\r\n\r\ntext"
 #define OF_NGINX                                                                                                       \
 	"<HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Fri, 27 Nov 2026 04:30:00 GMT\r\n"                          \
 	"Content-Type: text/html\r\nContent-Length: 4\r\nLast-Modified: Fri, 27 Nov 2026 04:00:00 GMT\r\n"             \
@@ -194,6 +195,10 @@ static const struct dialogue {
 		GET "|<HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nx|" GET
 		    "|<HTTP/1.1 503 x\r\nContent-Length: 1\r\n\r\nx",
 		0, 2, 0, 0, 0, true},
+	{"fields behind the last chunk", POST "|" STREAM "|" WORD "|" TRAILERS, 1, 0, 0, 1, 0, false},
+	{"and another request", POST "|" STREAM "|" WORD "|" TRAILERS "|" GET "|" PLAIN, 2, 0, 0, 1, 0, false},
+	{"left behind an event of lines of CR and LF", POST "|" STREAM "|<f\r\ndata: {\"a\"}\r\n\r\n\r\n", 0, 0, 1, 1,
+		0, true},
 	{"until the end", GET "|<HTTP/1.0 200 OK\r\n\r\n|<text", 1, 0, 0, 0, 0, true},
 	{"left amid a stream", POST "|" STREAM "|" WORD, 0, 0, 1, 1, 0, true},
 	{"left before the answer", POST, 0, 0, 1, 0, 0, true},

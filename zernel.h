@@ -714,7 +714,7 @@ struct zn_io_pending {
 	__u8 inner;   /* calls of that that have not returned */
 	__u32 dev[2]; /* 0: nothing is counted for this side */
 	__u64 start_ns;
-	__u64 bytes; /* FAULT: brought in */
+	__u64 bytes; /* FAULT: brought in; else calls of its file system that were taken for a part of it */
 	/* What follows stays when the entry is given back. */
 	__u64 last_for; /* whom it is of (low half), and zn_shared.io_change as it was then: the next one ends last[] */
 	/* The series of the last read and of the last write, which most go to again: a look-up in a hash less.

@@ -170,9 +170,10 @@ static __always_inline struct zn_io_pending *pending_take(__u32 owner, __u32 op,
 	return s;
 }
 
-/* What a stacked file system (overlay) does on the one below is part of the same operation. A return that was
- * missed would hide what comes after it: not on the same device, which is none of those below, and elsewhere not
- * for long. also: the other operation of a pair, or NO_OP. NULL: nothing is to be counted. */
+/* What a stacked file system (overlay) does on the one below is part of the same operation, and so is what an open()
+ * does on any. A return that was missed would hide what comes after it: not on the same device, which is none of those
+ * below, and elsewhere not for long; what it hid is counted as lost. also: the other operation of a pair, or NO_OP.
+ * NULL: nothing is to be counted. */
 static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op, __u32 also, struct place p)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -182,10 +183,12 @@ static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op,
 		return NULL;
 	if (s->stacked && s->dev[0] != p.dev && now - s->start_ns < STALE_NS) {
 		s->inner++;
+		if (kind != ZN_IO_FAULT)
+			s->bytes++;
 		return NULL;
 	}
-	if (s->start_ns && kind != ZN_IO_FAULT)
-		zn_lost(ZN_LOST_INFLIGHT); /* its return was missed: a kretprobe has room for so many calls at a time */
+	if (s->start_ns && kind != ZN_IO_FAULT) /* its return was missed: a kretprobe has room for so many at a time */
+		zn_lost_many(ZN_LOST_INFLIGHT, 1 + s->bytes);
 	s->op[0] = op;
 	s->dev[0] = p.dev;
 	s->dev[1] = 0;
@@ -259,6 +262,13 @@ static __always_inline void begin_operation(enum zn_io_kind kind, __u32 op, stru
 		begin_at(kind, op, p.dev, p.stacked);
 }
 
+/* Which file it opens is known when it returns. It stands for all that is done for it, as overlay copies a file when it
+ * is opened to be written to. */
+static __always_inline void begin_open(void)
+{
+	begin_operation(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1, .stacked = true});
+}
+
 /* False: it goes on, and what returns is a call inside of it. */
 static __always_inline bool is_over(struct zn_io_pending *s)
 {
@@ -275,7 +285,7 @@ static __noinline int end_operation(__u32 kind, __s64 result)
 	struct zn_io_pending *s = zn_io_pending_find(owner);
 	struct outcome o = {};
 
-	if (!s || !is_over(s))
+	if (!s || !is_over(s) || s->op[0] == ZN_IO_OPEN) /* that has an end of its own */
 		return 0;
 	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
 	if (outcome_of(&o, result)) {
@@ -333,6 +343,10 @@ static __always_inline void end_open(bool typed, struct file *file)
 
 	if (!s)
 		return;
+	if (s->op[0] != ZN_IO_OPEN) { /* this one is within an operation of overlay's, or its entry was missed */
+		is_over(s);
+		return;
+	}
 	o.ns = zn_minus(bpf_ktime_get_ns(), s->start_ns);
 	zn_io_pending_free(s, owner);
 	if (!file || (unsigned long)file >= (unsigned long)-ERRNO_LAST)

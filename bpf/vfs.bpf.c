@@ -93,9 +93,9 @@ static __always_inline __s64 result_of(__u64 *ctx, int arguments)
 	return error_of(result);
 }
 
-ENTER(do_filp_open, begin_operation(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
+ENTER(do_filp_open, begin_open())
 LEAVE(do_filp_open, end_open(true, (struct file *)ctx[3]))
-ENTER(do_file_open, begin_operation(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1})) /* its name from 7.x on */
+ENTER(do_file_open, begin_open()) /* its name from 7.x on */
 LEAVE(do_file_open, end_open(true, (struct file *)ctx[3]))
 ENTER(vfs_mkdir, begin_operation(ZN_IO_META, ZN_IO_MKDIR, place_of_folder(ctx)))
 ENTER(vfs_unlink, begin_operation(ZN_IO_META, ZN_IO_UNLINK, place_of_folder(ctx)))
@@ -178,7 +178,7 @@ AT_ENTRY(on_splice, begin_pair(FILE_IN(ZN_ARG1(ctx), false), FILE_IN(ZN_ARG3(ctx
 AT_ENTRY(on_copy, begin_operation(ZN_IO_DATA, ZN_IO_COPY, FILE_IN(ZN_ARG3(ctx), false)))
 AT_RETURN(after_data, end_operation(ZN_IO_DATA, ZN_RESULT_LONG(ctx)))
 
-AT_ENTRY(on_open, begin_operation(ZN_IO_META, ZN_IO_OPEN, (struct place){.dev = 1}))
+AT_ENTRY(on_open, begin_open())
 AT_RETURN(after_open, end_open(false, (struct file *)ZN_RESULT_LONG(ctx)))
 AT_ENTRY(on_mkdir, begin_operation(ZN_IO_META, ZN_IO_MKDIR, FOLDER_IN(ctx)))
 #ifdef ZN_NO_FETCH
@@ -339,7 +339,7 @@ static __always_inline void file_enter(const struct pt_regs *regs, __u32 nr)
 	if (way == PAIR)
 		begin_pair(place_of_fd(fd, false), place_of_fd(call_argument(regs, table[nr].second), false));
 	else if (way == OPENS)
-		begin_operation(ZN_IO_META, op, (struct place){.dev = 1});
+		begin_open();
 	else if (way == FD && op <= ZN_IO_MMAP)
 		begin_data(op, place_of_fd(fd, false));
 	else if (way == FD || call_argument(regs, table[nr].second) & AT_EMPTY_PATH)

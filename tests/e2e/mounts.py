@@ -89,6 +89,33 @@ def each_kind_of_mount():
         daemon.expects("write", over, 7 * MIB, "overlay")  # it is gone, its figures stay
 
 
+def operations(daemon, *points):
+    """How many of each kind there were on these mounts."""
+    found = {}
+    for labels, count in daemon.metrics().all("zernel_io_requests_total", job_id="").items():
+        labels = dict(labels)
+        if labels["mount"] in points:
+            found[labels["op"]] = found.get(labels["op"], 0) + count
+    return found
+
+
+@test
+def a_file_that_overlay_copies_when_it_is_opened():
+    """It makes the file above the other one, syncs it and renames it: all that is the one open()."""
+    root, daemon = folder(), Files()
+    with tmpfs(f"{root}/data") as data:
+        for part in ("lower", "lower/in", "upper", "work"):
+            os.mkdir(f"{data}/{part}")
+        dd(f"{data}/lower/in/f", 3)
+        options = f"lowerdir={data}/lower,upperdir={data}/upper,workdir={data}/work"
+        with mounted("-t", "overlay", "-o", options, "overlay", f"{root}/over") as over:
+            before = operations(daemon, data, over)
+            os.close(os.open(f"{over}/in/f", os.O_WRONLY))
+            after = operations(daemon, data, over)
+    equal({op: n - before.get(op, 0) for op, n in after.items() if n != before.get(op, 0)}, {"open": 1}, "operations")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
 @test
 def a_mount_on_a_mount():
     root, daemon = folder(), Files()

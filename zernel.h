@@ -6520,16 +6520,17 @@ struct zn_inquiry {
 	uint64_t number, bytes, parse_bytes; /* bytes that came in all; of the document */
 	struct zn_inquiry_ask ask;
 	struct zn_inquiry_done *done;
-	uint32_t host_count; /* addresses of this node: nobody else is asked */
-	char host[ZN_RAS_HOSTS][ZN_RAS_HOST];
+	int list[2];   /* zn_inquiry_open_lists(): nobody but this node is asked */
 	unsigned step; /* commands that were answered */
 	size_t reply_len;
 	char reply[64]; /* to a command, its beginning */
 	struct zn_ras_parse parse;
 };
-/* The addresses of this node: how many. Before the system calls are filtered. */
-uint32_t zn_inquiry_hosts(char to[ZN_RAS_HOSTS][ZN_RAS_HOST]);
-/* done: stays; NULL: nobody is ever asked. Before the system calls are filtered, too. */
+/* What the kernel says of this node's addresses, to be read as often as is wanted. Below 0: it says nothing. */
+void zn_inquiry_open_lists(int list[2], const char *proc);
+/* The addresses that this node has now, those of the loopback first: how many. */
+uint32_t zn_inquiry_hosts(const int list[2], char to[ZN_RAS_HOSTS][ZN_RAS_HOST]);
+/* done: stays; NULL: nobody is ever asked. Before files and system calls are restricted. */
 void zn_inquiry_init(struct zn_inquiry *q, struct zn_inquiry_done *done);
 /* One that is under way is given up. */
 void zn_inquiry_begin(struct zn_inquiry *q, const struct zn_inquiry_ask *ask, uint64_t number, uint64_t now_ns);
@@ -8379,7 +8380,7 @@ struct zn_suspicions {
 	uint64_t tick_ns;
 	uint64_t outcomes[ZN_INQUIRY_COUNT];
 	uint32_t host_count;
-	char host[ZN_RAS_HOSTS][ZN_RAS_HOST]; /* addresses of this node, as they were at the start */
+	char host[ZN_RAS_HOSTS][ZN_RAS_HOST]; /* addresses of this node, as they were when a question was asked last */
 	struct zn_suspicion suspicion[ZN_SUSPICIONS_MAX];
 	struct zn_inquiry_ask ask; /* scratch */
 };

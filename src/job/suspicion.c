@@ -9,6 +9,7 @@
  * process waits. So whatever a user makes listen there speaks of his own jobs alone.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "zernel.h"
 
@@ -21,6 +22,18 @@
 #define TABLE_BYTES        (256u << 10)      /* of the kernel's list of sockets: those that listen come first */
 
 /* ---- This node. ---- */
+
+/* They come and go: DHCP, an interface of InfiniBand that comes up late. */
+static void read_hosts(struct zn_suspicions *s)
+{
+	int list[2];
+
+	zn_inquiry_open_lists(list, s->proc);
+	s->host_count = zn_inquiry_hosts(list, s->host);
+	for (size_t i = 0; i < ZN_LEN(list); i++)
+		if (list[i] >= 0)
+			close(list[i]);
+}
 
 static bool is_own(const struct zn_suspicions *s, const char *host)
 {
@@ -37,7 +50,6 @@ void zn_suspicion_init(struct zn_suspicions *s, struct zn_agg *agg, struct zn_se
 	s->sender = sender;
 	s->proc = proc;
 	s->on = sender->inquiry;
-	s->host_count = s->on ? zn_inquiry_hosts(s->host) : 0;
 }
 
 /* ---- Suspicion. ---- */
@@ -260,6 +272,7 @@ static void ask_process(struct zn_suspicions *s, struct zn_suspicion *x, const s
 	memset(&s->ask, 0, sizeof(s->ask));
 	s->ask.want.alone = true;
 	uid = want_processes(s, x, p);
+	read_hosts(s);
 	if (split_address(s, x->address, host, &port))
 		outcome = choose_peer(s, host, port, uid);
 	if (outcome == ZN_INQUIRY_COUNT && !(x->number = s->send(s->sender, &s->ask)))

@@ -3,11 +3,12 @@
  * inquiry.c: asks the RAS service of NCCL, which is a thread of a user's process, in the process that makes
  * connections: four commands, a line each, and one answer. Whoever answers may be anybody: it gets 10 s and 4 MiB,
  * and what it says becomes a struct of a fixed size as it comes in. Whoever tells this process what to ask, it asks
- * nobody but this node.
+ * nobody but this node. Two files of the kernel say which addresses this node has: systemd's unit allows no netlink
+ * socket, which would say it as well.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include "zernel.h"
 
 #define CHUNK_BYTES 16384
+#define LIST_BYTES  (1u << 20) /* of the kernel's routes, and of its addresses of IPv6 */
 #define STRING(n)   #n
 #define TEXT_OF(n)  STRING(n)
 
@@ -59,21 +61,83 @@ static bool is_one_of(char host[][ZN_RAS_HOST], uint32_t count, const char *want
 	return false;
 }
 
-uint32_t zn_inquiry_hosts(char to[ZN_RAS_HOSTS][ZN_RAS_HOST])
+struct hosts {
+	char (*to)[ZN_RAS_HOST];
+	uint32_t count;
+	char leaf[ZN_RAS_HOST]; /* the address that the next lines are about */
+};
+
+static void add_host(struct hosts *h, const char *host)
 {
-	struct ifaddrs *all = NULL;
-	uint32_t count = 0;
+	if (h->count == ZN_RAS_HOSTS || is_one_of(h->to, h->count, host))
+		return;
+	memset(h->to[h->count], 0, ZN_RAS_HOST);
+	snprintf(h->to[h->count++], ZN_RAS_HOST, "%s", host);
+}
 
-	if (getifaddrs(&all))
-		return 0;
-	for (const struct ifaddrs *a = all; a && count < ZN_RAS_HOSTS; a = a->ifa_next) {
-		char host[ZN_RAS_HOST] = "";
+/* "   |-- 10.0.0.7", and then "      /32 host LOCAL" where that is an address of this node. */
+static void take_route(struct hosts *h, const char *line)
+{
+	const char *at = strstr(line, "|-- ");
 
-		if (a->ifa_addr && write_host(host, a->ifa_addr) && !is_one_of(to, count, host))
-			memcpy(to[count++], host, sizeof(host));
+	if (at)
+		snprintf(h->leaf, sizeof(h->leaf), "%s", at + 4);
+	else if (strstr(line, "/32 host LOCAL"))
+		add_host(h, h->leaf);
+}
+
+/* "fe800000000000000000000000000007 02 40 20 80     eth0" */
+static void take_interface(struct hosts *h, const char *line)
+{
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6};
+	char host[ZN_RAS_HOST] = "";
+
+	for (size_t i = 0; i < sizeof(a.sin6_addr); i++, line += 2)
+		if (sscanf(line, "%2hhx", &a.sin6_addr.s6_addr[i]) != 1 || !line[1])
+			return;
+	if (write_host(host, (const struct sockaddr *)&a))
+		add_host(h, host);
+}
+
+static void read_list(int fd, void (*take)(struct hosts *h, const char *line), struct hosts *h)
+{
+	char text[4096 + 1], *line, *end;
+	size_t len = 0, total = 0;
+	ssize_t n;
+
+	while (total < LIST_BYTES && (n = pread(fd, text + len, sizeof(text) - 1 - len, (off_t)total)) > 0) {
+		total += (size_t)n;
+		len += (size_t)n;
+		text[len] = 0;
+		for (line = text; (end = strchr(line, '\n')); line = end + 1) {
+			*end = 0;
+			take(h, line);
+		}
+		len -= (size_t)(line - text);
+		memmove(text, line, len);
 	}
-	freeifaddrs(all);
-	return count;
+}
+
+void zn_inquiry_open_lists(int list[2], const char *proc)
+{
+	static const char *const names[] = {"fib_trie", "if_inet6"};
+	char path[ZN_TEXT_MAX];
+
+	for (size_t i = 0; i < ZN_LEN(names); i++) {
+		snprintf(path, sizeof(path), "%s/net/%s", proc, names[i]);
+		list[i] = open(path, O_RDONLY | O_CLOEXEC);
+	}
+}
+
+uint32_t zn_inquiry_hosts(const int list[2], char to[ZN_RAS_HOSTS][ZN_RAS_HOST])
+{
+	struct hosts h = {.to = to};
+
+	add_host(&h, "127.0.0.1");
+	add_host(&h, "::1");
+	read_list(list[0], take_route, &h);
+	read_list(list[1], take_interface, &h);
+	return h.count;
 }
 
 /* ---- The conversation. ---- */
@@ -189,7 +253,9 @@ static void on_connecting(struct zn_inquiry *q)
 void zn_inquiry_init(struct zn_inquiry *q, struct zn_inquiry_done *done)
 {
 	*q = (struct zn_inquiry){.fd = -1, .due_ns = UINT64_MAX, .done = done};
-	q->host_count = done ? zn_inquiry_hosts(q->host) : 0;
+	q->list[0] = q->list[1] = -1;
+	if (done)
+		zn_inquiry_open_lists(q->list, "/proc");
 }
 
 /* False: it is no address of this node, or cannot be. */
@@ -199,7 +265,7 @@ static bool begin_connect(struct zn_inquiry *q)
 	char host[ZN_RAS_HOST];
 
 	if (to->len > sizeof(to->address) || !write_host(host, &to->address.any) ||
-		!is_one_of(q->host, q->host_count, host))
+		!is_one_of(q->ask.want.host, q->ask.want.host_count, host))
 		return false;
 	q->fd = socket(to->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	return q->fd >= 0 && (connect(q->fd, &to->address.any, to->len) == 0 || errno == EINPROGRESS);
@@ -212,8 +278,7 @@ void zn_inquiry_begin(struct zn_inquiry *q, const struct zn_inquiry_ask *ask, ui
 	q->number = number;
 	q->bytes = q->parse_bytes = 0;
 	q->step = 0;
-	q->ask.want.host_count = q->host_count;
-	memcpy(q->ask.want.host, q->host, sizeof(q->host));
+	q->ask.want.host_count = zn_inquiry_hosts(q->list, q->ask.want.host);
 	zn_ras_parse_init(&q->parse, &q->ask.want);
 	if (!begin_connect(q)) {
 		finish_inquiry(q, ZN_INQUIRY_NO_ANSWER);

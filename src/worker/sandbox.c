@@ -107,9 +107,9 @@ static const int writer_allowed[] = {
 
 /* What the sender uses, besides openat() to read and socket(). */
 static const int sender_allowed[] = {
-	SYS_connect, SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_getsockopt, SYS_setsockopt, SYS_ppoll, SYS_read, SYS_write,
-	SYS_close, SYS_getrandom, SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn, SYS_restart_syscall,
-	SYS_exit_group,
+	SYS_connect, SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_getsockopt, SYS_setsockopt, SYS_ppoll, SYS_read,
+	SYS_pread64, SYS_write, SYS_close, SYS_getrandom, SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn,
+	SYS_restart_syscall, SYS_exit_group,
 #ifdef __x86_64__
 	SYS_poll,
 #endif

@@ -217,11 +217,12 @@ static int open_resolv_folder(void)
 
 /* What sets up the resolver may come later than the daemon, or take the place of another: systemd-resolved and
  * NetworkManager make /etc/resolv.conf a link to a file in a folder of theirs below /run. */
-static int give_up(int socket)
+static int give_up(struct sender *c, struct zn_inquiry_done *inquiry)
 {
 	int folder[3], err;
 
-	zn_worker_become("zernel: sender", socket);
+	zn_worker_become("zernel: sender", c->worker.fd);
+	zn_inquiry_init(&c->inquiry, inquiry); /* its files stay open: those in /proc cannot be opened later */
 	folder[0] = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	folder[1] = open("/run", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	folder[2] = open_resolv_folder();
@@ -238,12 +239,10 @@ static void run_sender(const struct start *s, const struct zn_worker *worker)
 		err = add_destinations(c, s, to) ? 0 : -ENOMEM;
 	if (!err)
 		c->worker = *worker;
-	if (!err)
-		zn_inquiry_init(&c->inquiry, s->inquiry);
 	if (!err && !zn_scrape_init(&c->scrape, s->scrape ? s->options->dcgm : "", s->scrape))
 		err = -EADDRNOTAVAIL;
 	if (!err)
-		err = give_up(worker->fd);
+		err = give_up(c, s->inquiry);
 	if (send(worker->fd, &err, sizeof(err), MSG_NOSIGNAL) == sizeof(err) && !err)
 		serve_daemon(c);
 	syscall(SYS_exit_group, 0); /* bare: what a sanitizer does before an exit is refused */

@@ -6,11 +6,12 @@ service."""
 import json
 import socket
 import subprocess
+import sys
 import threading
 import time
 
-from harness import CUDA, NCCL, NOBODY, ZERNEL, Actor, Daemon, State, check, equal, free_port, main, run, test, \
-    wait_until
+from harness import CUDA, NCCL, NOBODY, ROOT, ZERNEL, ZERNELD, Actor, Daemon, State, check, equal, free_port, main, \
+    need, run, test, wait_until
 from claims import job, live
 from hangs import HELPERS, firing, wake
 from waits import PREPARE
@@ -170,6 +171,19 @@ def ras_names_a_rank_of_another_node():
     wait_until(lambda: over(daemon), "the answer that still stands", 12, seen=lambda: entry(daemon))
     equal(over(daemon)["says"], said, "what it says")
     equal(len(service.asked), 1, "it is the same episode a moment later")
+    pair.go_on()
+
+
+@test
+def ras_with_what_the_unit_allows():
+    """A daemon as systemd starts it, whose system calls are filtered before it knows the addresses of its node."""
+    need("systemd-analyze")
+    daemon = Daemon("--push-interval-ms", "250", argv=[sys.executable, f"{ROOT}/tests/confined.py", ZERNELD])
+    service = Service(lambda c: sends(of_job(pair.pids))(c))
+    pair = Pair(daemon, "one", service.address)
+    pair.hang(20)
+    wait_until(lambda: over(daemon), "an answer", 14, seen=lambda: entry(daemon))
+    equal((over(daemon)["outcome"], service.asked), ("answered", [COMMANDS]), "it is asked, and answers")
     pair.go_on()
 
 

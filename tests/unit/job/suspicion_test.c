@@ -92,6 +92,7 @@ static void begin(void)
 	environment = "";
 	zn_suspicion_init(&s, &agg, &sender, root);
 	s.send = send_question;
+	write_file("net/fib_trie", "  |-- 10.0.0.7\n    /32 host LOCAL\n");
 	write_file("net/tcp", TABLE LINE(LOOPBACK, "0A", "1000"));
 	write_file("net/tcp6", TABLE);
 }
@@ -139,6 +140,8 @@ static const struct {
 	{"all addresses", "0.0.0.0:28028", LINE(ANY, "0A", "1000"), "", ZN_INQUIRY_COUNT, "127.0.0.1"},
 	{"an address of another node", "192.0.2.1:28028", LINE(ANY, "0A", "1000"), "", ZN_INQUIRY_ELSEWHERE, ""},
 	{"a name", "login.example.org:28028", LINE(ANY, "0A", "1000"), "", ZN_INQUIRY_ELSEWHERE, ""},
+	{"an address that came after the daemon", "10.0.0.7:28028", LINE(ANY, "0A", "1000"), "", ZN_INQUIRY_COUNT,
+		"10.0.0.7"},
 	{"no port", "127.0.0.1", LINE(ANY, "0A", "1000"), "", ZN_INQUIRY_ELSEWHERE, ""},
 	{"a port that is none", "127.0.0.1:70000", LINE(ANY, "0A", "1000"), "", ZN_INQUIRY_ELSEWHERE, ""},
 	{"a port and more", "127.0.0.1:28028x", LINE(ANY, "0A", "1000"), "", ZN_INQUIRY_ELSEWHERE, ""},

@@ -8229,6 +8229,8 @@ void zn_job_gpus_given(struct zn_jobs *j, struct zn_job *job);
 void zn_job_gpus_note(struct zn_jobs *j, struct zn_job *job, uint32_t row, const struct zn_proc *p);
 void zn_job_gpus_partial(struct zn_jobs *j, struct zn_job *job, bool any);
 void zn_job_gpus_count(const struct zn_jobs *j, struct zn_job *job, uint64_t now_ns);
+bool zn_job_gpus_has(const struct zn_job *job, const char *id); /* by the name that the job has it under */
+bool zn_job_gpus_has_at(const struct zn_jobs *j, const struct zn_job *job, const char *pci);
 #endif
 
 /* ---- job/lifecycle.c (zn_jobs_): when jobs begin and end. ---- */

@@ -118,6 +118,12 @@ static bool uses_gpu(const struct zn_finding_of *of, const char *id, const char 
 	return false;
 }
 
+/* What such a rule watches is a job's, or of processes of none. */
+static bool is_of_jobs(const char *rule)
+{
+	return !strcmp(rule, "oom_kill") || !strcmp(rule, "cuda_context_lost");
+}
+
 /* An alert with none of these labels is about the node, and so about every job on it. */
 bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *a)
 {
@@ -128,7 +134,9 @@ bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *
 		return !strcmp(job, of->job_id);
 	if (*pid)
 		return has_process(of, pid);
-	return *id || *pci ? uses_gpu(of, id, pci) : !a->summed;
+	if (*id || *pci)
+		return uses_gpu(of, id, pci);
+	return !a->summed && (!of->job.serial || !is_of_jobs(a->rule->name));
 }
 
 /* ---- The list. ---- */
@@ -138,23 +146,32 @@ static bool comes_before(const struct zn_finding *a, const struct zn_finding *b)
 	return a->critical != b->critical ? a->critical : row_of(a->rule) < row_of(b->rule);
 }
 
-/* Of a rule that fires for many the first one is said, and how many more there are. */
-static bool is_there(struct zn_finding to[ZN_FINDINGS_MAX], size_t count, const struct zn_finding *f)
+/* Of a rule that fires for many one is said, the first that is critical if any is, and how many more there are. False:
+ * it is to be f, and no other one is there. */
+static bool is_said(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, struct zn_finding *f)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(to[i].rule, f->rule)) {
-			to[i].more++;
-			return true;
-		}
+	size_t i = 0;
+
+	while (i < *count && strcmp(to[i].rule, f->rule))
+		i++;
+	if (i == *count)
+		return false;
+	if (!comes_before(f, &to[i])) {
+		to[i].more++;
+		return true;
+	}
+	f->more = to[i].more + 1;
+	memmove(&to[i], &to[i + 1], (--*count - i) * sizeof(*to));
 	return false;
 }
 
-static void insert_finding(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, const struct zn_finding *f)
+static void insert_finding(struct zn_finding to[ZN_FINDINGS_MAX], size_t *count, struct zn_finding *f)
 {
-	size_t at = *count;
+	size_t at;
 
-	if (is_there(to, at, f))
+	if (is_said(to, count, f))
 		return;
+	at = *count;
 	if (at == ZN_FINDINGS_MAX && !comes_before(f, &to[at - 1]))
 		return;
 	if (at < ZN_FINDINGS_MAX)

@@ -12,6 +12,25 @@ static bool same_gpu(const struct zn_job_gpu *g, const struct zn_gpu *gpu)
 	return strcmp(g->id, gpu->id) == 0 || (gpu->uuid[0] && strcasecmp(g->id, gpu->uuid) == 0);
 }
 
+bool zn_job_gpus_has(const struct zn_job *job, const char *id)
+{
+	for (uint32_t i = 0; i < job->gpu_count; i++)
+		if (!strcmp(job->gpu[i].id, id))
+			return true;
+	return false;
+}
+
+bool zn_job_gpus_has_at(const struct zn_jobs *j, const struct zn_job *job, const char *pci)
+{
+	const struct zn_gpus *gpus = &j->agg->gpus;
+
+	for (uint32_t n = 0; n < gpus->count; n++)
+		for (uint32_t i = 0; i < job->gpu_count && !strcmp(gpus->gpu[n].pci, pci); i++)
+			if (same_gpu(&job->gpu[i], &gpus->gpu[n]))
+				return true;
+	return false;
+}
+
 static struct zn_job_gpu *gpu_add(struct zn_jobs *j, struct zn_job *job, const char *id)
 {
 	struct zn_job_gpu *g = &job->gpu[job->gpu_count];

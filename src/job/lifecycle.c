@@ -354,7 +354,7 @@ static void forget_shown(struct zn_jobs *j, uint64_t now_ns)
 /* The GPU or the process that an alert is about, else whatever else its rule tells its instances by. */
 static const char *alert_subject(const struct zn_alert *alert)
 {
-	static const char *const names[] = {"gpu_id", "pid", "comm", "mount", "op"};
+	static const char *const names[] = {"gpu_id", "pid", "xid", "pci", "comm", "mount", "op"};
 
 	for (size_t i = 0; i < ZN_LEN(names); i++)
 		if (*zn_alert_label(alert, names[i]))
@@ -386,16 +386,13 @@ static bool alert_concerns(struct zn_jobs *j, const struct zn_job *job, const st
 {
 	const struct zn_agg *a = j->agg;
 	const char *id = zn_alert_label(alert, "job_id"), *gpu = zn_alert_label(alert, "gpu_id");
+	const char *pci = zn_alert_label(alert, "pci");
 	uint32_t pid;
 
 	if (*id)
 		return !strcmp(job->id, id);
-	if (!zn_job_number(zn_alert_label(alert, "pid"), &pid)) {
-		for (uint32_t i = 0; i < job->gpu_count; i++)
-			if (!strcmp(job->gpu[i].id, gpu))
-				return true;
-		return false;
-	}
+	if (!zn_job_number(zn_alert_label(alert, "pid"), &pid))
+		return *gpu ? zn_job_gpus_has(job, gpu) : *pci && zn_job_gpus_has_at(j, job, pci);
 	for (uint32_t r = 0; r < a->row_count; r++)
 		if (a->arena->shared->row_tgid[a->row[r]] == pid)
 			return zn_jobs_of(j, &a->arena->procs[a->row[r]]) == job;

@@ -190,7 +190,7 @@ static void gpu_sentence(struct zn_out *o, struct zn_str g)
 	if (!zn_sheet_true(g, "allocated") || !zn_path_known(g, "busy_share") || share >= 0.5)
 		return;
 	zn_path_text(g, "gpu_id", id, sizeof(id));
-	if (share > 0)
+	if (zn_sheet_number(g, "busy_seconds") > 0)
 		put_line(o, "  GPU %.24s was allocated and idle for %.0f %% of the time.", id, 100 * (1 - share));
 	else
 		put_line(o, "  GPU %.24s was allocated and never used.", id);

@@ -74,6 +74,32 @@ T(what_a_cause_says_already_is_left_out)
 	CHECK_EQ(zn_findings(&alerts, &job, found), 0);
 }
 
+/* A program that failed, and after it the GPU that has fallen off the bus. */
+T(the_worst_of_a_rule_is_said)
+{
+	static const char *const xids[] = {"31", "45", "79", "31"};
+
+	start();
+	for (size_t i = 0; i < ZN_LEN(xids); i++)
+		CHECK(zn_alert_label_add(fire("gpu_xid", "warning", "job_id", "4711"), (struct zn_str){"xid", 3},
+			(struct zn_str){xids[i], 2}));
+	fire("own_critical", "critical", NULL, NULL);
+	CHECK_EQ(zn_findings(&alerts, &job, found), 2);
+	CHECK_STR(found[0].rule, "gpu_xid");
+	CHECK(found[0].critical && !strncmp(found[0].says, "XID 79 ", 7));
+	CHECK_EQ(found[0].more, 3);
+}
+
+/* It has no job_id: the process was of none. */
+T(a_kill_of_no_job_is_no_jobs)
+{
+	start();
+	fire("oom_kill", "critical", NULL, NULL);
+	fire("cuda_context_lost", "critical", NULL, NULL);
+	CHECK_EQ(zn_findings(&alerts, &job, found), 0);
+	CHECK_EQ(zn_findings(&alerts, &none, found), 2);
+}
+
 T(what_is_critical_comes_first)
 {
 	static const char *const order[] = {"oom_kill", "own_critical", "gpu_memory_growing", "tcp_retransmits", "own"};
@@ -83,7 +109,7 @@ T(what_is_critical_comes_first)
 	fire("tcp_retransmits", "warning", NULL, NULL);
 	fire("own_critical", "critical", NULL, NULL);
 	fire("gpu_memory_growing", "warning", NULL, NULL);
-	fire("oom_kill", "critical", NULL, NULL);
+	fire("oom_kill", "critical", "job_id", "4711");
 	CHECK_EQ(zn_findings(&alerts, &job, found), 5);
 	for (size_t i = 0; i < ZN_LEN(order); i++) {
 		CHECK_STR(found[i].rule, order[i]);
@@ -101,7 +127,7 @@ T(those_of_the_least_weight_are_left_out)
 		snprintf(names[i], sizeof(names[i]), "own%d", i);
 		fire(names[i], "warning", NULL, NULL);
 	}
-	fire("oom_kill", "critical", NULL, NULL);
+	fire("oom_kill", "critical", "job_id", "4711");
 	fire("tcp_retransmits", "warning", NULL, NULL);
 	CHECK_EQ(zn_findings(&alerts, &job, found), ZN_FINDINGS_MAX);
 	CHECK_STR(found[0].rule, "oom_kill");
@@ -115,7 +141,7 @@ T(a_rule_that_fires_for_many_is_one_line)
 	start();
 	for (int i = 0; i < 20; i++)
 		fire("tcp_retransmits", "warning", "pid", "100");
-	fire("oom_kill", "critical", NULL, NULL);
+	fire("oom_kill", "critical", "job_id", "4711");
 	CHECK_EQ(zn_findings(&alerts, &job, found), 2);
 	CHECK_STR(found[0].rule, "oom_kill");
 	CHECK_EQ(found[0].more, 0);
@@ -127,6 +153,8 @@ int main(void)
 {
 	RUN(whom_an_alert_is_about);
 	RUN(what_a_cause_says_already_is_left_out);
+	RUN(the_worst_of_a_rule_is_said);
+	RUN(a_kill_of_no_job_is_no_jobs);
 	RUN(what_is_critical_comes_first);
 	RUN(those_of_the_least_weight_are_left_out);
 	RUN(a_rule_that_fires_for_many_is_one_line);

@@ -704,6 +704,30 @@ T(alerts_of_a_job)
 	CHECK_EQ(job->alert[0].times, 2);
 }
 
+/* The kernel knows it by where it is. */
+T(errors_of_a_jobs_gpu)
+{
+	static const struct zn_rule rule = {.name = "gpu_xid"};
+	struct zn_job *job, *other;
+
+	start();
+	list_gpus(2);
+	strcpy(agg.gpus.gpu[1].pci, "0000:1c:00.0");
+	job = prolog("id=4711 gpus=1");
+	other = prolog("id=4712 gpus=0");
+	for (int i = 0; i < 2; i++) {
+		alerts.alert[alerts.count++] =
+			(struct zn_alert){.rule = &rule, .state = ZN_FIRING, .since_ns = clock_ns};
+		label("pci", "0000:1c:00.0");
+		label("xid", i ? "79" : "31");
+	}
+	tick();
+	CHECK_EQ(job->alert_count, 2);
+	CHECK_STR(job->alert[0].label, "31");
+	CHECK_STR(job->alert[1].label, "79");
+	CHECK_EQ(other->alert_count, 0);
+}
+
 T(more_alerts_than_are_kept)
 {
 	struct zn_job *job;
@@ -756,6 +780,7 @@ int main(void)
 	RUN(tasks_of_all_jobs_are_counted_in_one_reading);
 	RUN(shown_for_five_minutes);
 	RUN(alerts_of_a_job);
+	RUN(errors_of_a_jobs_gpu);
 	RUN(more_alerts_than_are_kept);
 	return t_end();
 }

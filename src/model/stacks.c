@@ -607,12 +607,17 @@ struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root)
 	return root < s->roots && s->root[root].used ? &s->root[root] : NULL;
 }
 
+static bool is_nearly_full(const struct zn_stacks *s)
+{
+	return s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 || s->functions > FUNCTIONS_MAX / 8 * 7 ||
+		s->texts > TEXTS_MAX / 8 * 7 || s->byte_count > TEXT_BYTES / 8 * 7;
+}
+
+/* One of both: where nodes are after a change is told from where they were before that one alone. */
 void zn_stacks_room(struct zn_stacks *s, uint64_t now_ns)
 {
-	if (s->nodes > NODES_MAX / 8 * 7 || s->sums > SUMS_MAX / 8 * 7 || s->functions > FUNCTIONS_MAX / 8 * 7 ||
-		s->texts > TEXTS_MAX / 8 * 7 || s->byte_count > TEXT_BYTES / 8 * 7)
-		drop_ended(s, now_ns);
-	cut_cold(s, now_ns);
+	if (!is_nearly_full(s) || !drop_ended(s, now_ns))
+		cut_cold(s, now_ns);
 }
 
 uint64_t zn_stacks_lacked(const struct zn_stacks *s)

@@ -120,17 +120,22 @@ static bool has_driver(const struct zn_holders *h)
 	return any || access("/dev/dri", F_OK) == 0;
 }
 
+/* Without a descriptor there is no look: that nobody was seen would be no answer. */
+static void begin_sweep(struct zn_holders *h, uint64_t now_ns)
+{
+	h->swept_ns = now_ns;
+	h->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	h->sweeping = h->dir >= 0;
+	h->names.at = h->names.have = 0;
+	h->found.count = h->found.unknown = 0;
+}
+
 void zn_holders_run(struct zn_holders *h, uint64_t until_ns)
 {
 	uint64_t now_ns = zn_now_ns();
 
-	if (!h->sweeping && has_driver(h) && now_ns - h->swept_ns >= SWEEP_NS) {
-		h->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		h->sweeping = true;
-		h->names.at = h->names.have = 0;
-		h->swept_ns = now_ns;
-		h->found.count = h->found.unknown = 0;
-	}
+	if (!h->sweeping && has_driver(h) && now_ns - h->swept_ns >= SWEEP_NS)
+		begin_sweep(h, now_ns);
 	while (h->sweeping && sweep_step(h))
 		if (zn_now_ns() > until_ns)
 			return;

@@ -33,6 +33,7 @@ struct zn_spool {
 	char folder[ZN_TEXT_MAX];
 	bool started;    /* what was there at the start has been read */
 	bool complained; /* of the folder itself */
+	bool left;       /* a file that could not be read is still there */
 	struct timespec changed;
 	struct zn_moment now; /* when the folder was listed last */
 	struct entry entry[FILES];
@@ -76,6 +77,23 @@ static void refuse_file(struct zn_spool *s, const char *name, const char *why)
 	take_away(s, name);
 }
 
+/* Nothing is wrong with a file that cannot be read for want of descriptors or memory: it stays, and is read at a later
+ * look. */
+static bool is_passing(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
+}
+
+static void refuse_or_leave(struct zn_spool *s, const char *name, int err, const char *why)
+{
+	if (!is_passing(err)) {
+		refuse_file(s, name, why);
+		return;
+	}
+	zn_log(ZN_WARN, "spool: %s: cannot read it: %s; it is tried again", name, strerror(-err));
+	s->left = true;
+}
+
 /* The message in an open file, which is closed: 0, or -errno with why. */
 static int read_message(struct zn_spool *s, int fd, char why[ZN_TEXT_MAX])
 {
@@ -109,16 +127,17 @@ static bool read_file(struct zn_spool *s, int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	char why[ZN_TEXT_MAX];
+	int err = fd < 0 ? -errno : 0;
 
-	if (fd < 0 && errno == ENOENT) /* removed meanwhile */
+	if (err == -ENOENT) /* removed meanwhile */
 		return false;
-	if (fd < 0)
-		refuse_file(s, name, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
-	else if (read_message(s, fd, why))
-		refuse_file(s, name, why);
+	if (err)
+		snprintf(why, sizeof(why), "%s", err == -ELOOP ? "it is a symbolic link" : strerror(-err));
 	else
-		return true;
-	return false;
+		err = read_message(s, fd, why);
+	if (err)
+		refuse_or_leave(s, name, err, why);
+	return !err;
 }
 
 /* When it was said, by today's wall clock. */
@@ -277,11 +296,12 @@ static void read_folder(struct zn_spool *s)
 	if (folder < 0)
 		return;
 	if (!fstat(folder, &st) && is_ours(s, &st)) {
+		s->left = false;
 		list_folder(s, folder);
 		for (uint32_t i = 0; i < s->count; i++)
 			take_file(s, folder, next_entry(s, i)->name);
 		s->changed = st.st_mtim;
-		if ((uint64_t)st.st_mtim.tv_sec * 1000 + SETTLED > now_ms)
+		if (s->left || (uint64_t)st.st_mtim.tv_sec * 1000 + SETTLED > now_ms)
 			s->changed = (struct timespec){0};
 	}
 	close(folder);

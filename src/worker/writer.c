@@ -502,12 +502,22 @@ bool zn_writer_remove(struct zn_writer *s, enum zn_directory directory, const ch
 	return hand_over(s, directory, REMOVE, name, (struct zn_str){"", 0});
 }
 
-/* The writer's end of the socket closes when it ends. */
+/* The writer's end of the socket closes when it ends. Before that there may be the byte by which it says that it has
+ * tried its folders, if those were slow. */
+static bool await_end(const struct zn_writer *s)
+{
+	ssize_t n = 1;
+
+	while (n > 0 && zn_worker_wait(s->worker.fd, PATIENCE_MS))
+		n = recv(s->worker.fd, &(char){0}, 1, MSG_DONTWAIT);
+	return n <= 0;
+}
+
 void zn_writer_close(struct zn_writer *s)
 {
 	if (s->worker.pid > 0 && s->worker.fd >= 0) {
 		shutdown(s->worker.fd, SHUT_WR);
-		if (zn_worker_wait(s->worker.fd, PATIENCE_MS))
+		if (await_end(s))
 			waitpid(s->worker.pid, NULL, 0);
 		else
 			zn_log(ZN_WARN, "writer: the disk is slow; it goes on writing after the daemon has ended");

@@ -238,6 +238,40 @@ T(cold_stacks_are_cut)
 	CHECK_EQ(shown(root, ZN_LEAF_CPU).count, count + 1);
 }
 
+/* Who follows the nodes does so once after each look. */
+T(what_has_ended_goes_before_what_is_cold)
+{
+	uint32_t ended, gone, root, main_node, hot, first, generation;
+	struct zn_stacks_usage usage;
+	uint64_t s;
+
+	begin();
+	ended = root_of(9, 0);
+	gone = below(ended, ZN_STACKS_NO_NODE, "gone", 1);
+	root = root_of(7, 1000);
+	main_node = below(root, ZN_STACKS_NO_NODE, "main", 10);
+	hot = below(root, below(root, main_node, "loop", 1), "launch", 3);
+	zn_stacks_tick(stacks, 100 * S);
+	fill(root, main_node, &first);
+	zn_stacks_usage(stacks, &usage);
+	for (uint32_t line = usage.nodes; line < ZN_STACKS_NODES / 8 * 7 + 2; line++)
+		below(ended, gone, "more", (int)line);
+	zn_stacks_root_at(stacks, ended)->ended_ns = 100 * S;
+	for (s = 101; s < 175; s++) {
+		add(hot, ZN_LEAF_LAUNCH, 1, 1);
+		zn_stacks_tick(stacks, s * S);
+	}
+	CHECK_EQ(below(root, main_node, "late", 5), main_node);
+	generation = zn_stacks_generation(stacks);
+	for (uint32_t i = 1; i <= 2; i++) {
+		zn_stacks_room(stacks, s * S);
+		CHECK_EQ(zn_stacks_generation(stacks), generation + i);
+		hot = zn_stacks_moved(stacks, hot);
+		CHECK(zn_str_is(
+			zn_stacks_function_at(stacks, zn_stacks_node_at(stacks, hot)->function).name, "launch"));
+	}
+}
+
 /* Again and again: a stack that is cut ends as its outermost function, and no share is lost on the way. */
 T(what_is_cut_is_given_back)
 {
@@ -349,6 +383,7 @@ int main(void)
 	RUN(nobody_takes_it_from_others);
 	RUN(room_is_made);
 	RUN(cold_stacks_are_cut);
+	RUN(what_has_ended_goes_before_what_is_cold);
 	RUN(what_is_cut_is_given_back);
 	RUN(sums_stay_what_they_are);
 	RUN(samples_are_scaled);

@@ -95,6 +95,28 @@ T(a_process_with_a_device_open)
 	end(pid);
 }
 
+/* What was found before stays. */
+T(a_look_without_a_descriptor_is_none)
+{
+	pid_t pid = start(1);
+	struct rlimit files, none;
+
+	look(NULL_MAJOR);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+	none = (struct rlimit){0, files.rlim_max};
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	holders.swept_ns = 0;
+	zn_holders_run(&holders, UINT64_MAX);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+	CHECK_EQ(holders.list.looks, 1);
+	CHECK(is_holder(pid));
+	holders.swept_ns = 0;
+	zn_holders_run(&holders, UINT64_MAX);
+	CHECK_EQ(holders.list.looks, 2);
+	CHECK(is_holder(pid));
+	end(pid);
+}
+
 /* It is not known of it, which is counted, and it is no holder. */
 T(a_process_with_more_files_than_are_looked_at)
 {
@@ -114,6 +136,7 @@ int main(void)
 		abort();
 	probe.arena = memory.arena;
 	RUN(a_process_with_a_device_open);
+	RUN(a_look_without_a_descriptor_is_none);
 	RUN(a_process_with_more_files_than_are_looked_at);
 	zn_memory_close(&memory);
 	return t_end();

@@ -4,6 +4,7 @@
  * the clock was set.
  */
 #include "control.h"
+#include <sys/resource.h>
 
 static void make_spool(void)
 {
@@ -149,6 +150,30 @@ T(what_is_left_while_it_runs)
 	down();
 }
 
+/* Without a descriptor for it a message is not lost. */
+T(what_cannot_be_opened_for_now_stays)
+{
+	struct rlimit files, few;
+	int next;
+
+	fresh();
+	make_spool();
+	zn_control_tick(c, zn_now_ns());
+	write_text("run/jobs.d/left-1", H "start\nid=7\ntime=1\n");
+	next = dup(STDERR_FILENO);
+	close(next);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+	few = (struct rlimit){(rlim_t)next + 1, files.rlim_max}; /* for the folder alone */
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	zn_control_tick(c, zn_now_ns());
+	CHECK_STR(said, "");
+	CHECK(there("run/jobs.d/left-1"));
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+	zn_control_tick(c, zn_now_ns());
+	CHECK_STR(said, "start 7 by 3\nremove 1 left-1\n");
+	down();
+}
+
 /* Who was not answered in time leaves what it said, and the daemon reads it twice, in either order. */
 T(what_is_told_twice_is_told_once)
 {
@@ -288,6 +313,7 @@ int main(void)
 	RUN(what_is_no_file_of_a_client);
 	RUN(a_folder_that_others_can_write_is_not_read);
 	RUN(what_is_left_while_it_runs);
+	RUN(what_cannot_be_opened_for_now_stays);
 	RUN(what_is_told_twice_is_told_once);
 	RUN(messages_from_before_the_clock_was_set);
 	RUN(a_full_table_refuses_files_too);

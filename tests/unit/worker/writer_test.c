@@ -352,6 +352,41 @@ T(stuck)
 	}
 }
 
+/* Stops it before it can say that it has tried its folders. */
+static void *stop_at_once(void *unused)
+{
+	const volatile pid_t *pid = &writer.worker.pid;
+
+	(void)unused;
+	while (*pid <= 0)
+		usleep(50);
+	kill(*pid, SIGSTOP);
+	return NULL;
+}
+
+/* It was slow at the start, so what it said then has not been read, and it is stuck at the end. */
+T(stuck_at_both_ends)
+{
+	pthread_t stopper;
+	pid_t pid;
+
+	empty_folder();
+	writer.worker.pid = 0;
+	CHECK_EQ(pthread_create(&stopper, NULL, stop_at_once, NULL), 0);
+	start();
+	pthread_join(stopper, NULL);
+	pid = writer.worker.pid;
+	kill(pid, SIGCONT);
+	CHECK(zn_worker_wait(writer.worker.fd, 5000) || writer.refused[0] == 0);
+	kill(pid, SIGSTOP);
+	alarm(30); /* in case it waits for ever */
+	zn_writer_close(&writer);
+	alarm(0);
+	kill(pid, SIGKILL);
+	kill(pid, SIGCONT);
+	waitpid(pid, NULL, 0);
+}
+
 /* ---- disks ---- */
 
 static bool mount_disk(const char *options)
@@ -861,6 +896,7 @@ int main(void)
 	RUN(folder_cannot_be_made);
 	RUN(burst);
 	RUN(stuck);
+	RUN(stuck_at_both_ends);
 	RUN(burst_without_privileges);
 	on_disks();
 	RUN(folder_removed);

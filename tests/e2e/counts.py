@@ -122,8 +122,8 @@ def gpu_files(path, count):
 
 @test
 def a_driver_that_is_loaded_later():
-    """It lists its GPUs one by one while the daemon runs: a process is on the one whose device it has open, and one that
-    was there before the list, whose GPU had no name but its number, is on one of the list."""
+    """It lists its GPUs one by one while the daemon runs: a process is on the one whose device it has open, and one
+    that was there before the list, whose GPU had no name but its number, is on one of the list."""
     path, cuda = os.path.join(folder(), "driver"), copy_of(CUDA, "libcuda.so.1")
     os.makedirs(path)
     daemon = Daemon("--gpu-majors", "1", argv=["unshare", "--mount", "sh", "-c",

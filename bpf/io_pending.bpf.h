@@ -323,7 +323,7 @@ static __always_inline void end_data(__s64 result)
 	zn_io_pending_free(s, owner);
 }
 
-/* A write to a file with O_SYNC is one write, no fsync besides. */
+/* Of a file, or of the whole of it by io_uring. A write to a file with O_SYNC is one write, no fsync besides. */
 static __always_inline void begin_fsync(struct place p)
 {
 	struct zn_io_pending *s = zn_io_pending_find(owner_of(ZN_IO_META));

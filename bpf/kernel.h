@@ -226,6 +226,7 @@ struct path {
 };
 struct file {
 	__u32 f_mode;
+	__u32 f_flags;
 	struct inode *f_inode;
 	const struct cred *f_cred;
 	void *private_data;

@@ -90,6 +90,23 @@ static void case_fsync(void)
 	close(fd);
 }
 
+static void case_msync(void)
+{
+	int fd = source(0);
+	void *at = mmap(NULL, CHUNK, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (at == MAP_FAILED)
+		die("mmap");
+	for (int i = 0; i < 5; i++) {
+		int done = msync(at, CHUNK, MS_SYNC);
+
+		if (!by_call)
+			expect(ZN_IO_FSYNC, done);
+	}
+	munmap(at, CHUNK);
+	close(fd);
+}
+
 static void case_stat(void)
 {
 	int fd = source(0);
@@ -172,6 +189,7 @@ const struct io_case rest_cases[] = {
 	{"interrupted", case_interrupted},
 	{"no files", case_not_files},
 	{"fsync", case_fsync},
+	{"msync", case_msync},
 	{"stat", case_stat},
 	{"folders", case_folders},
 	{"folder errors", case_folder_errors},

@@ -4,6 +4,7 @@
  */
 #include <linux/io_uring.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -67,12 +68,13 @@ static ssize_t ring_do(struct ring *r, const struct io_uring_sqe *sqe)
 	return cqe->res;
 }
 
-static void ring_run(unsigned setup, unsigned flags, int opcode)
+/* opened: flags of the file that is written to. */
+static void ring_run_opened(unsigned setup, unsigned flags, int opcode, int opened)
 {
 	bool is_read = opcode == IORING_OP_READ || opcode == IORING_OP_READV || opcode == IORING_OP_READ_FIXED;
 	bool is_vec = opcode == IORING_OP_READV || opcode == IORING_OP_WRITEV;
 	struct iovec whole = {buffer, CHUNK};
-	int fd = is_read ? source(0) : target(0);
+	int fd = is_read ? source(0) : target(opened);
 	struct ring r;
 
 	if (!ring_open(&r, setup))
@@ -89,6 +91,11 @@ static void ring_run(unsigned setup, unsigned flags, int opcode)
 	}
 	close(r.fd);
 	close(fd);
+}
+
+static void ring_run(unsigned setup, unsigned flags, int opcode)
+{
+	ring_run_opened(setup, flags, opcode, 0);
 }
 
 static void case_ring_read(void)
@@ -131,12 +138,18 @@ static void case_ring_sqpoll_write(void)
 {
 	ring_run(IORING_SETUP_SQPOLL, 0, IORING_OP_WRITE);
 }
+/* Each is a write, and no fsync besides. */
+static void case_ring_synced(void)
+{
+	ring_run_opened(0, 0, IORING_OP_WRITE, O_DSYNC);
+	ring_run_opened(0, IOSQE_ASYNC, IORING_OP_WRITE, O_SYNC);
+}
 
 /* ---- libaio ---- */
 
-static void aio_run(int opcode)
+static void aio_run(int opcode, int opened)
 {
-	int fd = opcode == IOCB_CMD_PREAD ? source(0) : target(0);
+	int fd = opcode == IOCB_CMD_PREAD ? source(0) : target(opened);
 	aio_context_t context = 0;
 
 	if (syscall(SYS_io_setup, 8, &context))
@@ -162,11 +175,15 @@ static void aio_run(int opcode)
 
 static void case_aio_read(void)
 {
-	aio_run(IOCB_CMD_PREAD);
+	aio_run(IOCB_CMD_PREAD, 0);
 }
 static void case_aio_write(void)
 {
-	aio_run(IOCB_CMD_PWRITE);
+	aio_run(IOCB_CMD_PWRITE, 0);
+}
+static void case_aio_synced(void)
+{
+	aio_run(IOCB_CMD_PWRITE, O_DSYNC);
 }
 
 const struct io_case ring_cases[] = {
@@ -180,7 +197,9 @@ const struct io_case ring_cases[] = {
 	{"io_uring async write", case_ring_async_write},
 	{"io_uring sqpoll read", case_ring_sqpoll},
 	{"io_uring sqpoll write", case_ring_sqpoll_write},
+	{"io_uring synced write", case_ring_synced},
 	{"libaio read", case_aio_read},
 	{"libaio write", case_aio_write},
+	{"libaio synced write", case_aio_synced},
 	{0},
 };

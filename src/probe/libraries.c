@@ -555,8 +555,10 @@ bool zn_libraries_again(struct zn_libraries *l)
  * kernel, so its probes stay until that process ends. */
 static void let_go(struct zn_libraries *l, struct zn_lib *lib)
 {
+	int err = zn_mappers_list(&l->judge.mappers, &lib->id, &l->judge.who);
+
 	lib->unused_ns = 0;
-	if (zn_mappers_list(&l->judge.mappers, &lib->id, &l->judge.who) == 0 && l->judge.who.count)
+	if (err ? err != -EOPNOTSUPP : l->judge.who.count) /* where it cannot be told for now, it is looked again */
 		return;
 	publish_ready(l, lib, false);
 	lib->leaving = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* libraries_test.c: on whose account a library goes that processes of several users map, and when it is the system's:
  * real ones that this program starts, with a kernel that is made up. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,7 +31,9 @@ static char path[sizeof(PATH)], file[sizeof(path) + 5];
 /* ---- In place of attach.c, mappers.c and shadow.c. ---- */
 
 static uint32_t attached, fuse_tgid; /* functions; a process by which the library has to wait */
-static uint64_t look_ns;             /* of a CPU, for a look at who maps it */
+static uint32_t others = 1;          /* that map it */
+static int list_error;
+static uint64_t look_ns; /* of a CPU, for a look at who maps it */
 
 void zn_attach_clear(struct zn_lib *lib)
 {
@@ -114,10 +117,10 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 	uint64_t end_ns = zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) + look_ns;
 
 	(void)m, (void)id;
-	*to = (struct zn_mapper_list){.count = 1, .fuse_tgid = fuse_tgid, .tgid = {1}};
+	*to = (struct zn_mapper_list){.count = list_error ? 0 : others, .fuse_tgid = fuse_tgid, .tgid = {1}};
 	while (zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
 		;
-	return 0;
+	return list_error;
 }
 
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
@@ -277,9 +280,39 @@ T(what_a_user_brought_becomes_the_systems)
 	options = (struct zn_options){.user_libraries = ZN_USER_LIBRARIES_SAFE};
 }
 
+/* No descriptor was left to ask the kernel with. */
+T(a_library_stays_while_it_is_not_known_who_maps_it)
+{
+	struct mapping user;
+
+	if (getuid()) {
+		CHECK(true);
+		return;
+	}
+	begin();
+	user = start(SECOND);
+	take(&user);
+	zn_libraries_check(libraries);
+	CHECK_EQ(attached, 1);
+	kill(user.pid, SIGKILL);
+	waitpid(user.pid, NULL, 0);
+	zn_mapped_check(zn_libraries_mapped(libraries), UINT64_MAX);
+	others = 0;
+	for (list_error = -EMFILE; list_error <= 0; list_error += EMFILE) {
+		zn_libraries_check(libraries);
+		zn_libraries_release(libraries, UINT64_MAX);
+		zn_libraries_leave(libraries);
+		CHECK_EQ(attached, list_error ? 1 : 0);
+	}
+	list_error = 0;
+	others = 1;
+	end();
+}
+
 int main(void)
 {
 	RUN(a_library_goes_by_the_time_of_whoever_has_some);
 	RUN(what_a_user_brought_becomes_the_systems);
+	RUN(a_library_stays_while_it_is_not_known_who_maps_it);
 	return t_end();
 }

@@ -27,7 +27,8 @@ static void read_process(struct zn_checkpoints *c, uint32_t row, const struct zn
 	bool fresh = r->id != p->id;
 	uint64_t launches, written;
 
-	r->id = p->id;
+	if (fresh) /* the sums of the process that had the row before say nothing of this one */
+		*r = (struct zn_checkpoint_row){.id = p->id};
 	launches = zn_counter_advance(&r->launches, ZN_LAUNCHES(p->count));
 	written = zn_counter_advance(&r->written, p->count[ZN_C_IO_WRITE_BYTES]);
 	g->launched |= launches > 0;

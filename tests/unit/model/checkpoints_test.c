@@ -104,10 +104,30 @@ T(a_pause_ends_one)
 	CHECK_EQ(zn_checkpoints_of(&c, next).count, 0);
 }
 
+/* The process that had the rows before has launched and written more than the new one will for long. */
+T(a_process_in_the_row_of_another)
+{
+	start();
+	pass(1000000, 500 * MIB, 0);
+	zn_memory_exit(&memory, p);
+	zn_memory_exit(&memory, q);
+	pass(0, 0, 0);
+	CHECK(zn_memory_claim(&memory, 201, "python3") == q);
+	CHECK(zn_memory_claim(&memory, 200, "python3") == p);
+	p->job = q->job = (struct zn_job_ref){.slot = 3, .serial = 10};
+	pass(7, 0, 0);
+	pass(0, 30 * MIB, 0);
+	pass(0, 40 * MIB, 0);
+	pass(7, 0, 0);
+	CHECK_EQ(zn_checkpoints_of(&c, p->job).count, 1);
+	CHECK_EQ(zn_checkpoints_of(&c, p->job).bytes, 70 * MIB);
+}
+
 int main(void)
 {
 	RUN(one_with_fsync);
 	RUN(what_is_none);
 	RUN(a_pause_ends_one);
+	RUN(a_process_in_the_row_of_another);
 	return t_end();
 }

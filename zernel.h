@@ -5255,8 +5255,9 @@ struct zn_cause_group {
 	uint64_t resent_lately, sent_lately;      /* segments times 256, and bytes: at each tick a quarter fades */
 	uint64_t sent_long;                       /* bytes, of which a 32nd fades */
 	bool throttle_rule;                       /* the time in run queues is that of a limit of its control group */
-	uint32_t cpus_known, throttled_percent;   /* of one CPU's time, at the last look */
-	uint64_t throttled_ns, throttle_look_ns;  /* of its control groups, when they were looked at last; 0: never */
+	uint32_t cpus_known, throttled_percent;   /* of one CPU's time, at the last look; at most 100 */
+	uint64_t throttled_ns, throttle_look_ns;  /* of control groups, when they were looked at last; 0: never */
+	uint64_t throttle_of;                     /* which ones these were */
 	/* By its number modulo. The one at hand is not over; those that were not begun are not set. */
 	struct zn_cause_step step[ZN_CAUSE_STEPS];
 };
@@ -5287,8 +5288,9 @@ void zn_causes_init(
 void zn_causes_tick(struct zn_causes *c, uint64_t now_ns); /* after zn_ranks_tick() */
 /* Adds what a job's processes spent in operations on the files of a mount over the last tick. */
 void zn_causes_files(struct zn_causes *c, struct zn_job_ref job, uint64_t ns, const char *mount);
-/* For how long the control groups of a process were kept from their CPUs so far. */
-void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t ns);
+/* For how long the control groups of a process were kept from their CPUs so far. of: a number that tells such groups
+ * apart, as processes of one job, or of none, may be in several. */
+void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t of, uint64_t ns);
 /* The sum of the step at hand and the last ones before it. */
 struct zn_cause_step zn_causes_window(const struct zn_cause_group *g, uint32_t steps);
 

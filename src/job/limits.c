@@ -102,13 +102,15 @@ static struct limits *limits_of(const char *proc_root, uint32_t pid, const char 
 	return &l;
 }
 
-/* Of its group and of all above it, as far as they can be seen. */
-static uint64_t throttled_ns(const char *proc_root, uint32_t pid)
+/* Of its group and of all above it, as far as they can be seen. of: a hash of the group's folder, which is that of no
+ * folder where there is none. */
+static uint64_t throttled_ns(const char *proc_root, uint32_t pid, uint64_t *of)
 {
 	struct limits l = *limits_of(proc_root, pid, "cpu");
 	uint64_t ns = 0;
 	char *end;
 
+	*of = zn_str_hash(zn_str_of(l.folder));
 	for (int depth = 0; l.mount && depth < ZN_CGROUP_DEPTH; depth++) {
 		ns += throttled_of(l.folder);
 		end = strrchr(l.folder, '/');
@@ -121,13 +123,16 @@ static uint64_t throttled_ns(const char *proc_root, uint32_t pid)
 
 void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root)
 {
+	uint64_t of, ns;
+
 	follow_mounts(proc_root); /* at the first tick: later on no descriptor comes that was not there */
 	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
 		struct zn_cause_group *g = &c->group[c->throttle_next++ % (ZN_JOBS_MAX + 1)];
 
 		if (!g->used || !g->queue_pid)
 			continue;
-		zn_causes_throttled(c, g, throttled_ns(proc_root, g->queue_pid));
+		ns = throttled_ns(proc_root, g->queue_pid, &of);
+		zn_causes_throttled(c, g, of, ns);
 		return;
 	}
 }

@@ -484,18 +484,21 @@ void zn_causes_files(struct zn_causes *c, struct zn_job_ref job, uint64_t ns, co
 	snprintf(g->mount, sizeof(g->mount), "%.*s", (int)sizeof(g->mount) - 1, mount);
 }
 
-/* Of what the processes of a job waited in run queues over that time, at least half is due to the limit. */
-void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t ns)
+/* Of what the processes of a job waited in run queues over that time, at least half is due to the limit. What other
+ * control groups had at the last look says nothing of these. Each CPU of a group counts, so the sum may be more than the
+ * time that passed. */
+void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t of, uint64_t ns)
 {
 	uint64_t passed_ns = c->tick_ns - g->throttle_look_ns,
 		 more_ns = ns > g->throttled_ns ? ns - g->throttled_ns : 0;
-	bool first = !g->throttle_look_ns;
+	bool first = !g->throttle_look_ns || g->throttle_of != of;
 
 	if (!passed_ns)
 		return;
+	g->throttle_of = of;
 	g->throttled_ns = ns;
 	g->throttle_look_ns = c->tick_ns;
-	g->throttled_percent = first ? 0 : (uint32_t)(more_ns * 100 / passed_ns);
+	g->throttled_percent = first ? 0 : (uint32_t)at_most(more_ns * 100 / passed_ns, 100);
 	g->throttle_rule = !first && more_ns * c->interval_ns * 2 >= (__uint128_t)g->queue_ns * passed_ns;
 }
 

@@ -574,7 +574,7 @@ void zn_sim_limits(const struct zn_sim *s, struct zn_causes *c)
 
 	c->cpus = s->phase == ZN_SCENARIO_FEW_WORKERS ? MANY_CPUS : WORKERS;
 	if (p && p->job.serial && p->job.slot < ZN_JOBS_MAX)
-		zn_causes_throttled(c, &c->group[p->job.slot], s->throttled_ns);
+		zn_causes_throttled(c, &c->group[p->job.slot], 0, s->throttled_ns);
 }
 
 static void count_losses(struct zn_sim *s)

@@ -301,6 +301,33 @@ T(limits_of_groups_and_of_those_above_are_found)
 	end();
 }
 
+/* The processes of a job, or of none, may be in several groups: each has its own sum. */
+T(limits_of_one_group_say_nothing_of_another)
+{
+	memset(&causes, 0, sizeof(causes));
+	begin();
+	make("/v 2/x");
+	make("/v 2/y");
+	process(100, "0::/x\n");
+	process(101, "0::/x\n");
+	process(200, "0::/y\n");
+	put("/v 2/x/cpu.stat", STAT_V2, 1000);
+	put("/v 2/y/cpu.stat", STAT_V2, 1000000000);
+	throttle(100);
+	CHECK(!throttle(200)->throttle_rule);
+	CHECK_EQ(causes.group[1].throttled_percent, 0);
+	throttle(100);
+	put("/v 2/x/cpu.stat", STAT_V2, 401000);
+	CHECK(throttle(101)->throttle_rule); /* which is in the same group */
+	CHECK_EQ(causes.group[1].throttled_percent, 40);
+	CHECK(!throttle(4711)->throttle_rule); /* it has gone */
+	CHECK(!throttle(101)->throttle_rule);
+	put("/v 2/x/cpu.stat", STAT_V2, 8401000); /* on eight CPUs */
+	CHECK(throttle(101)->throttle_rule);
+	CHECK_EQ(causes.group[1].throttled_percent, 100);
+	end();
+}
+
 T(limits_that_cannot_be_read_are_none)
 {
 	static const char *const groups[] = {"", "0::/../..\n", "0::/missing\n", "2:cpu,cpuacct\n", "x\n", "0::\n"};
@@ -751,6 +778,7 @@ int main(void)
 	every_path();
 	RUN(scan_finds_jobs_of_both_versions);
 	RUN(limits_of_groups_and_of_those_above_are_found);
+	RUN(limits_of_one_group_say_nothing_of_another);
 	RUN(limits_that_cannot_be_read_are_none);
 	RUN(the_list_of_mounts_is_read_again_when_it_has_changed);
 	RUN(two_hierarchies_are_one_job);

@@ -104,7 +104,7 @@ static void pass(const struct second *s)
 	if (!p->job.serial)
 		CHECK_EQ(group()->queue_pid, s->ms[ZN_STALL_RUNQUEUE] > 200 ? 100 : 0);
 	if (group()->queue_pid)
-		zn_causes_throttled(&causes, group(), throttled_ns += s->throttled_ms * MS);
+		zn_causes_throttled(&causes, group(), 0, throttled_ns += s->throttled_ms * MS);
 	if (s->files_ms)
 		zn_causes_files(&causes, (struct zn_job_ref){0}, s->files_ms * MS, "/data");
 }

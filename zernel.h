@@ -8568,6 +8568,7 @@ struct zn_energies {
 	uint64_t all, idle_sum;
 	uint64_t last_ns; /* when the interval began; 0: none has */
 	uint64_t node_uj[ZN_ENERGY_COUNT], gpu_mj[ZN_GPUS_MAX];
+	uint64_t gpu_given_uj[ZN_GPUS_MAX]; /* of the interval, to jobs that have ended */
 	bool gpu_known[ZN_GPUS_MAX];
 	uint32_t holders[ZN_GPUS_MAX]; /* jobs that have a GPU */
 	struct zn_job_energy job[ZN_JOBS_MAX];

@@ -71,6 +71,7 @@ static void begin_interval(struct zn_energies *e, uint64_t now_ns)
 			continue; /* what it used until it is known again is found then */
 		e->gpu_known[i] = true;
 		e->gpu_mj[i] = h->device[i].now.value[ZN_FIGURE_ENERGY];
+		e->gpu_given_uj[i] = 0;
 	}
 	e->last_ns = now_ns;
 }
@@ -105,39 +106,61 @@ static struct zn_job_energy *energy_begin(struct zn_energies *e, const struct zn
 	return to;
 }
 
+/* For how much of the interval the job was there. */
+static uint64_t there_ns(const struct zn_job_energy *to, const struct zn_energy_since *since)
+{
+	if (to->since_ns > since->now_ns)
+		return 0;
+	return to->since_ns > since->now_ns - since->ns ? since->now_ns - to->since_ns : since->ns;
+}
+
 /* Which part of all seconds of all CPUs in the interval were the job's. */
 static double share_of(const struct zn_energies *e, const struct zn_job_energy *to, const struct zn_use *use,
 	const struct zn_energy_since *since)
 {
-	uint64_t begin_ns = since->now_ns - since->ns, cpu_ns = use->cpu_ns > to->cpu_ns ? use->cpu_ns - to->cpu_ns : 0;
-	uint64_t there_ns = to->since_ns > begin_ns ? since->now_ns - to->since_ns : since->ns;
+	uint64_t cpu_ns = use->cpu_ns > to->cpu_ns ? use->cpu_ns - to->cpu_ns : 0;
 	double all_ns = (double)e->cpus * (double)since->ns, own_ns = (double)cpu_ns;
 
-	if (to->since_ns > since->now_ns)
-		there_ns = 0;
-	own_ns += e->idle * (double)use->cpus_milli / 1000 * (double)there_ns;
+	own_ns += e->idle * (double)use->cpus_milli / 1000 * (double)there_ns(to, since);
 	return all_ns <= 0 ? 0 : own_ns < all_ns ? own_ns / all_ns : 1;
 }
 
+/* What a GPU used while the job was there, as if it used as much at any time, in equal parts for its holders. Not more
+ * than jobs that have ended left of it. */
+static uint64_t gpu_part(const struct zn_energies *e, const struct zn_job_energy *to,
+	const struct zn_energy_since *since, uint32_t i, bool ends)
+{
+	uint64_t uj = since->gpu_uj[i], left_uj = uj > e->gpu_given_uj[i] ? uj - e->gpu_given_uj[i] : 0;
+	uint32_t holders = e->holders[i] + !to->counted;
+
+	holders += !holders;
+	if (since->ns)
+		uj = (uint64_t)((double)uj * (double)there_ns(to, since) / (double)since->ns);
+	uj /= holders;
+	left_uj /= ends ? 1 : holders; /* the others have theirs of it in this tick */
+	return uj < left_uj ? uj : left_uj;
+}
+
 /* Of GPUs it is known as a whole, or not at all. */
-static void add_gpus(const struct zn_energies *e, struct zn_job_energy *to, const struct zn_job *job,
-	const struct zn_energy_since *since)
+static void add_gpus(struct zn_energies *e, struct zn_job_energy *to, const struct zn_job *job,
+	const struct zn_energy_since *since, bool ends)
 {
 	bool known = job->gpu_count > 0;
 
 	for (uint32_t g = 0; g < job->gpu_count; g++) {
 		uint32_t i = job->gpu[g].allocated ? zn_hardware_named(e->hardware, job->gpu[g].id) : ZN_GPUS_MAX;
-		uint32_t holders = i < ZN_GPUS_MAX ? e->holders[i] + !to->counted : 0;
+		bool counts = i < ZN_GPUS_MAX && e->gpu_known[i];
+		uint64_t uj = counts ? gpu_part(e, to, since, i, ends) : 0;
 
-		if (i < ZN_GPUS_MAX && e->gpu_known[i])
-			to->uj[ZN_ENERGY_COUNT] += since->gpu_uj[i] / (holders ? holders : 1);
-		else
-			known &= !job->gpu[g].allocated;
+		to->uj[ZN_ENERGY_COUNT] += uj;
+		if (counts && ends)
+			e->gpu_given_uj[i] += uj;
+		known &= counts || !job->gpu[g].allocated;
 	}
 	to->known = known ? to->known | 1ULL << ZN_ENERGY_COUNT : to->known & ~(1ULL << ZN_ENERGY_COUNT);
 }
 
-/* counted: it is among the holders of its GPUs. */
+/* counted: it is among the holders of its GPUs. Else it ends. */
 static void add_job(struct zn_energies *e, const struct zn_job *job, const struct zn_energy_since *since, bool counted)
 {
 	struct zn_job_energy *to;
@@ -147,7 +170,7 @@ static void add_job(struct zn_energies *e, const struct zn_job *job, const struc
 	zn_use_of(e->uses, job, &use);
 	to = energy_begin(e, job, &use);
 	to->counted |= counted;
-	add_gpus(e, to, job, since);
+	add_gpus(e, to, job, since, !counted);
 	if (!use.cpu_known)
 		return;
 	share = share_of(e, to, &use, since);

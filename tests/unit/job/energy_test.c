@@ -138,6 +138,77 @@ T(a_job_of_a_moment)
 	check_joules(a, ZN_ENERGY_CPU, 70 * J);
 }
 
+/* Between two looks one ends and the next one begins. */
+T(a_gpu_that_jobs_have_one_after_another)
+{
+	struct zn_job *a, *b, *c;
+
+	begin();
+	put_gpu("0000:01:00.0", 1000);
+	pass();
+	a = start_job(0, 1, false);
+	give_gpu(a, "0000:01:00.0");
+	c = start_job(2, 1, false);
+	give_gpu(c, "0000:01:00.0");
+	pass();
+	put_gpu("0000:01:00.0", 501000);
+	now += 5 * S;
+	zn_energies_end(&e, a, now);
+	a->state = ZN_JOB_ENDED;
+	check_joules(a, ZN_ENERGY_COUNT, 250 * J);
+	zn_energies_end(&e, c, now);
+	c->state = ZN_JOB_ENDED;
+	check_joules(c, ZN_ENERGY_COUNT, 250 * J);
+	b = start_job(1, 1, false);
+	give_gpu(b, "0000:01:00.0");
+	now -= 5 * S;
+	put_gpu("0000:01:00.0", 1001000);
+	pass();
+	check_joules(b, ZN_ENERGY_COUNT, 500 * J);
+	put_gpu("0000:01:00.0", 2001000);
+	pass();
+	check_joules(b, ZN_ENERGY_COUNT, 1500 * J);
+}
+
+T(a_gpu_that_was_nobodys_before)
+{
+	struct zn_job *a;
+
+	begin();
+	put_gpu("0000:01:00.0", 1000);
+	pass();
+	now += 8 * S;
+	a = start_job(0, 1, false);
+	give_gpu(a, "0000:01:00.0");
+	now -= 8 * S;
+	put_gpu("0000:01:00.0", 1001000);
+	pass();
+	check_joules(a, ZN_ENERGY_COUNT, 200 * J);
+}
+
+/* Most of it is used before the first one ends. */
+T(no_more_is_given_of_a_gpu_than_it_used)
+{
+	struct zn_job *a, *b;
+
+	begin();
+	put_gpu("0000:01:00.0", 1000);
+	a = start_job(0, 1, false);
+	b = start_job(1, 1, false);
+	give_gpu(a, "0000:01:00.0");
+	give_gpu(b, "0000:01:00.0");
+	pass();
+	put_gpu("0000:01:00.0", 901000);
+	now += 5 * S;
+	zn_energies_end(&e, a, now);
+	a->state = ZN_JOB_ENDED;
+	now -= 5 * S;
+	put_gpu("0000:01:00.0", 1001000);
+	pass();
+	check_joules(a, ZN_ENERGY_COUNT, 450 * J);
+	check_joules(b, ZN_ENERGY_COUNT, 550 * J);
+}
+
 T(what_was_before_the_daemon_is_not_counted)
 {
 	struct zn_job *a;
@@ -204,6 +275,9 @@ int main(void)
 		abort();
 	RUN(by_time_and_by_what_idles);
 	RUN(a_job_of_a_moment);
+	RUN(a_gpu_that_jobs_have_one_after_another);
+	RUN(a_gpu_that_was_nobodys_before);
+	RUN(no_more_is_given_of_a_gpu_than_it_used);
 	RUN(what_was_before_the_daemon_is_not_counted);
 	RUN(gpus_are_whole_or_in_equal_parts);
 	RUN(a_job_whose_cpu_time_nobody_counts);

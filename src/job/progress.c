@@ -66,10 +66,13 @@ static void note_files(struct zn_jobs_progress *t, struct zn_jobs *j, const stru
 	}
 }
 
+/* In which part of the tick's interval it moved is not known, so that the pause is what was quiet before. Else a tick
+ * that comes late, as of a daemon that was stopped, would teach a pause that the job has not made. */
 static void note_job(struct zn_job_progress *p, uint64_t interval_ns)
 {
 	if (p->newest_ns > p->last_ns) {
-		uint64_t pause_ns = p->began_ns && p->last_ns >= p->began_ns ? p->newest_ns - p->last_ns : 0;
+		uint64_t since_ns = p->began_ns && p->last_ns >= p->began_ns ? p->newest_ns - p->last_ns : 0;
+		uint64_t pause_ns = since_ns > interval_ns ? since_ns - interval_ns : 0;
 
 		if (pause_ns > p->longest_ns)
 			p->longest_ns = pause_ns;

@@ -26,17 +26,22 @@ int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[
 	return -ENOENT;
 }
 
+static void tick(uint64_t interval_ns)
+{
+	clock_ns += interval_ns;
+	zn_agg_tick(&agg, clock_ns);
+	zn_progress_tick(&progress, &agg, clock_ns);
+	zn_jobs_tick(&jobs, clock_ns);
+	zn_io_sums_tick(&io_sums, clock_ns);
+	zn_jobs_progress_tick(&all, &jobs, &progress, &io_sums, clock_ns);
+}
+
 /* So many seconds, in a state of its launching thread. */
 static void pass(uint32_t seconds, enum zn_stall state)
 {
 	while (seconds--) {
-		clock_ns += S;
 		process->count[ZN_C_STALL_CPU + state] += state == IDLE ? 0 : S;
-		zn_agg_tick(&agg, clock_ns);
-		zn_progress_tick(&progress, &agg, clock_ns);
-		zn_jobs_tick(&jobs, clock_ns);
-		zn_io_sums_tick(&io_sums, clock_ns);
-		zn_jobs_progress_tick(&all, &jobs, &progress, &io_sums, clock_ns);
+		tick(S);
 	}
 }
 
@@ -148,10 +153,28 @@ T(a_job_teaches_its_own_limit)
 	pass(1, ZN_STALL_GPU);
 	CHECK(known());
 	CHECK_EQ(age, S);
-	CHECK_EQ(limit, 5 * 40 * S);
+	CHECK_EQ(limit, 5 * 39 * S);
 	launch();
 	CHECK(known());
-	CHECK_EQ(limit, 5 * 40 * S); /* the longest one stays */
+	CHECK_EQ(limit, 5 * 39 * S); /* the longest one stays */
+}
+
+/* The job launched all the time while the daemon was stopped, or its ticks are far apart. */
+T(a_pause_of_the_daemon_is_none_of_the_job)
+{
+	start();
+	for (int i = 0; i < 9; i++) {
+		launch();
+		process->count[ZN_C_LAUNCH_KERNEL] += 1000;
+		tick(i == 4 ? 1200 * S : 60 * S);
+	}
+	CHECK(known());
+	CHECK_EQ(age, 0);
+	CHECK_EQ(limit, 60 * S);
+	tick(1200 * S); /* nothing of it moved */
+	launch();
+	CHECK(known());
+	CHECK_EQ(limit, 5 * 1200 * S);
 }
 
 T(who_computes_has_more_time)
@@ -207,6 +230,7 @@ int main(void)
 	RUN(batches_are_progress);
 	RUN(files_of_workers_are_progress);
 	RUN(a_job_teaches_its_own_limit);
+	RUN(a_pause_of_the_daemon_is_none_of_the_job);
 	RUN(who_computes_has_more_time);
 	RUN(who_is_spared_has_the_time_of_who_computes);
 	RUN(a_job_that_does_not_run_has_none);

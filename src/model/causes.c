@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define STEP_NS      (ZN_CAUSE_STEP_S * ZN_NS_PER_S)
+#define EARLY_NS     (50 * ZN_NS_PER_MS) /* by so much a tick that ends a step may come before its end */
 #define HIDES_SHARE  5  /* of a tick, as 1/n: who waits that much for others or for data is not bound by its own CPU */
 #define LATE_LEAST   10 /* of a tick, as 1/n, that a late rank costs others on their GPUs: less may be chance */
 #define COPIES_LEAST 10 /* of a tick, as 1/n, in blocking copies */
@@ -445,19 +446,31 @@ void zn_causes_init(
 	c->ranks = ranks;
 }
 
+/* How many steps are over. They keep to a grid, from the first tick on, as those of history.c do. */
+static uint64_t steps_over(struct zn_causes *c, uint64_t now_ns)
+{
+	uint64_t steps;
+
+	if (!c->step_ns)
+		c->step_ns = now_ns;
+	if (now_ns + EARLY_NS < c->step_ns + STEP_NS)
+		return 0;
+	steps = (now_ns + EARLY_NS - c->step_ns) / STEP_NS;
+	c->step_ns += steps * STEP_NS;
+	return steps;
+}
+
 void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 {
 	uint64_t interval_ns = c->tick_ns ? now_ns - c->tick_ns : 0;
-	bool over = now_ns - c->step_ns >= STEP_NS;
+	uint64_t steps = at_most(steps_over(c, now_ns), ZN_CAUSE_STEPS);
 
 	c->tick_ns = now_ns;
 	c->interval_ns = interval_ns;
-	if (over)
-		c->step_ns = now_ns;
 	for (uint32_t i = 0; i <= ZN_JOBS_MAX; i++) {
 		if (!c->group[i].used)
 			continue;
-		if (over)
+		for (uint64_t step = 0; step < steps; step++)
 			next_step(&c->group[i]);
 		begin_tick(&c->group[i], c->interval_ns);
 	}

@@ -409,8 +409,8 @@ static bool is_lossy(struct zn_cause_group *g, uint64_t interval_ns)
 		g->resent_lately * SEGMENT * LOSS_SHARE >= g->sent_lately * 256;
 }
 
-/* What the last tick as a whole says of waits. A loader's workers wait for files if they did so for at least half
- * of their busy time. */
+/* What the last tick as a whole, of so long an interval, says of waits. A loader's workers wait for files if they did so
+ * for at least half of their busy time. */
 static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
@@ -462,7 +462,7 @@ static uint64_t steps_over(struct zn_causes *c, uint64_t now_ns)
 
 void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 {
-	uint64_t interval_ns = c->tick_ns ? now_ns - c->tick_ns : 0;
+	uint64_t interval_ns = c->tick_ns ? now_ns - c->tick_ns : 0, before_ns = c->interval_ns;
 	uint64_t steps = at_most(steps_over(c, now_ns), ZN_CAUSE_STEPS);
 
 	c->tick_ns = now_ns;
@@ -472,7 +472,7 @@ void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 			continue;
 		for (uint64_t step = 0; step < steps; step++)
 			next_step(&c->group[i]);
-		begin_tick(&c->group[i], c->interval_ns);
+		begin_tick(&c->group[i], before_ns);
 	}
 	for (uint32_t i = 0; interval_ns && i < c->agg->row_count; i++) {
 		const struct zn_proc *p = zn_arena_proc(c->agg->arena, c->agg->row[i]);

@@ -247,6 +247,25 @@ T(a_connection_that_loses_much_gets_little_through)
 	CHECK_EQ(lost_to(100 << 20, 1), ZN_CAUSE_COMMUNICATION);
 }
 
+/* What is sent again in a tick is of its own seconds, and not of those of the next one. */
+T(a_long_tick_before_a_short_one)
+{
+	const struct second waits = {.ms = {200, 100, 0, 650}, .launch_ms = 100};
+
+	start();
+	tick();
+	send_second(0, 0);
+	clock_ns += 9 * S;
+	send_second(0, 60);
+	pass(&waits);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_NETWORK], 0);
+	send_second(0, 60);
+	clock_ns += 9 * S;
+	pass(&waits);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_NETWORK], 650 * MS);
+	CHECK_EQ(group()->numbers.retransmits, 60);
+}
+
 T(a_small_connection_holds_nobody_back)
 {
 	start();
@@ -573,6 +592,7 @@ int main(void)
 	RUN(launches_that_were_not_timed);
 	RUN(time_that_was_spared_is_not_idle);
 	RUN(a_connection_that_loses_much_gets_little_through);
+	RUN(a_long_tick_before_a_short_one);
 	RUN(a_small_connection_holds_nobody_back);
 	RUN(sentences_have_their_numbers);
 	RUN(every_cause_has_its_words);

@@ -306,6 +306,12 @@ static uint64_t dist_share(const struct zn_agg *a, uint32_t row)
 	return all ? share_of(ns[ZN_STALL_DIST], all) : ZN_UNKNOWN;
 }
 
+/* Outside of jobs, programs of several owners are no ranks of one program. */
+static bool may_be_ranks(const struct zn_proc *a, const struct zn_proc *b)
+{
+	return a->job.serial == b->job.serial && (a->job.serial || a->owner == b->owner);
+}
+
 /* Ranks that talk over sockets: of those of the same job that wait for one another, the rank that waits least, if
  * that is less than half of what this rank waits. */
 static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls_summary *f)
@@ -316,7 +322,7 @@ static void late_by_waits(const struct zn_agg *a, uint32_t row, struct zn_stalls
 	for (uint32_t r = 0; r < a->row_count; r++) {
 		const struct zn_proc *p = a->row[r] == row ? NULL : zn_arena_proc(a->arena, a->row[r]);
 
-		if (!p || p->job.serial != own->job.serial || !has_calls(a, p, ZN_H_DIST_SYNC) ||
+		if (!p || !may_be_ranks(p, own) || !has_calls(a, p, ZN_H_DIST_SYNC) ||
 			dist_share(a, a->row[r]) >= least)
 			continue;
 		least = dist_share(a, a->row[r]);

@@ -306,6 +306,10 @@ T(gloo_straggler_is_who_waits_least)
 	CHECK(strstr(json((uint32_t)(p - memory.arena.procs)),
 		"process 4711 waits for other ranks 60 % of its time; process 4712 is the straggler"));
 	CHECK(strstr(json((uint32_t)(late - memory.arena.procs)), "process 4712 runs on the CPU 99 % of its time\""));
+	late->owner = 1001; /* it is another user's, and of no job */
+	CHECK(!strstr(json((uint32_t)(p - memory.arena.procs)), "straggler"));
+	p->job = late->job = (struct zn_job_ref){1, 4}; /* whoever runs what is of one job */
+	CHECK(strstr(json((uint32_t)(p - memory.arena.procs)), "process 4712 is the straggler"));
 	late->job = (struct zn_job_ref){1, 5}; /* it is another job's, and late for nobody else */
 	CHECK(!strstr(json((uint32_t)(p - memory.arena.procs)), "straggler"));
 }

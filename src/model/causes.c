@@ -409,8 +409,8 @@ static bool is_lossy(struct zn_cause_group *g, uint64_t interval_ns)
 		g->resent_lately * SEGMENT * LOSS_SHARE >= g->sent_lately * 256;
 }
 
-/* What the last tick as a whole, of so long an interval, says of waits. A loader's workers wait for files if they did so
- * for at least half of their busy time. */
+/* What the last tick as a whole, of so long an interval, says of waits. A loader's workers wait for files if they
+ * did so for at least half of their busy time. */
 static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
 	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
@@ -498,8 +498,8 @@ void zn_causes_files(struct zn_causes *c, struct zn_job_ref job, uint64_t ns, co
 }
 
 /* Of what the processes of a job waited in run queues over that time, at least half is due to the limit. What other
- * control groups had at the last look says nothing of these. Each CPU of a group counts, so the sum may be more than the
- * time that passed. */
+ * control groups had at the last look says nothing of these. Each CPU of a group counts, so the sum may be more
+ * than the time that passed. */
 void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t of, uint64_t ns)
 {
 	uint64_t passed_ns = c->tick_ns - g->throttle_look_ns,

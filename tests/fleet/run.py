@@ -344,6 +344,11 @@ class Fleet:
             self.prometheus_pid = self.start(stack, ["prometheus", f"--config.file={config}/prometheus.yml",
                 f"--storage.tsdb.path={self.place}/data",
                                f"--web.listen-address=127.0.0.1:{port}"], stderr=log, stdout=log).pid
+        wait_for(self.is_ready, "Prometheus is ready")  # before that it refuses each query
+
+    def is_ready(self):
+        with urllib.request.urlopen(f"{self.server}/-/ready", timeout=PATIENCE) as answer:
+            return answer.status == 200
 
     def api(self, path, **query):
         url = f"{self.server}/api/v1/{path}?{urllib.parse.urlencode(query)}"

@@ -512,7 +512,7 @@ void zn_causes_throttled(struct zn_causes *c, struct zn_cause_group *g, uint64_t
 	g->throttled_ns = ns;
 	g->throttle_look_ns = c->tick_ns;
 	g->throttled_percent = first ? 0 : (uint32_t)at_most(more_ns * 100 / passed_ns, 100);
-	g->throttle_rule = !first && more_ns * c->interval_ns * 2 >= (__uint128_t)g->queue_ns * passed_ns;
+	g->throttle_rule = !first && (__uint128_t)more_ns * c->interval_ns * 2 >= (__uint128_t)g->queue_ns * passed_ns;
 }
 
 struct zn_cause_step zn_causes_window(const struct zn_cause_group *g, uint32_t steps)

@@ -325,6 +325,8 @@ T(limits_of_one_group_say_nothing_of_another)
 	put("/v 2/x/cpu.stat", STAT_V2, 8401000); /* on eight CPUs */
 	CHECK(throttle(101)->throttle_rule);
 	CHECK_EQ(causes.group[1].throttled_percent, 100);
+	put("/v 2/x/cpu.stat", STAT_V2, 17701000); /* 9.3 s: that times a tick times two is more than 64 bits hold */
+	CHECK(throttle(101)->throttle_rule);
 	end();
 }
 

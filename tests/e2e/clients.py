@@ -43,7 +43,8 @@ def handshake(s, path="/ws"):
     got = b""
     while b"\r\n\r\n" not in got:
         more = s.recv(4096)
-        assert more, f"the connection ended in {got!r}"
+        if not more:
+            raise ConnectionError(f"the connection ended in {got!r}")
         got += more
     head, _, rest = got.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 101 "), head

@@ -3,9 +3,11 @@
 #include "zernel.h"
 #include <ctype.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Where control groups are mounted. A node may have ten thousand mounts, so the list is read again only when poll()
@@ -20,6 +22,7 @@ static struct {
 static void follow_mounts(const char *proc_root)
 {
 	char path[ZN_TEXT_MAX + 16];
+	struct statfs fs;
 
 	if (strcmp(kept.proc_root, proc_root) == 0)
 		return;
@@ -28,6 +31,10 @@ static void follow_mounts(const char *proc_root)
 	snprintf(kept.proc_root, sizeof(kept.proc_root), "%s", proc_root);
 	snprintf(path, sizeof(path), "%s/self/mountinfo", proc_root);
 	kept.fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (kept.fd >= 0 && (fstatfs(kept.fd, &fs) || fs.f_type != PROC_SUPER_MAGIC)) {
+		close(kept.fd);
+		kept.fd = -1;
+	}
 	kept.known = false;
 }
 

@@ -143,9 +143,12 @@ static int ask(const char *query, const char *more, char head[1024])
 	zn_conn_welcome(&s.listener[0], pair[1], 0);
 	CHECK_EQ(send(pair[0], text, len, 0), len);
 	memset(head, 0, 1024);
-	turn();
-	for (len = 0; len < 1023 && !strstr(head, "\r\n\r\n") && recv(pair[0], head + len, 1, 0) == 1;)
-		len++;
+	len = 0;
+	for (int turns = 0; turns < 1000 && !strstr(head, "\r\n\r\n"); turns++) { /* clients may have had their time */
+		turn();
+		while (len < 1023 && !strstr(head, "\r\n\r\n") && recv(pair[0], head + len, 1, 0) == 1)
+			len++;
+	}
 	return pair[0];
 }
 

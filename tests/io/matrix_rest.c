@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "matrix.h"
@@ -90,17 +92,19 @@ static void case_fsync(void)
 	close(fd);
 }
 
+/* Only a mapping that could be written to is synced. On overlay it is one of the file below, and counts there. */
 static void case_msync(void)
 {
-	int fd = source(0);
+	int fd = target(0);
 	void *at = mmap(NULL, CHUNK, PROT_READ, MAP_SHARED, fd, 0);
+	struct statfs fs;
 
-	if (at == MAP_FAILED)
+	if (at == MAP_FAILED || fstatfs(fd, &fs))
 		die("mmap");
 	for (int i = 0; i < 5; i++) {
 		int done = msync(at, CHUNK, MS_SYNC);
 
-		if (!by_call)
+		if (!by_call && fs.f_type != OVERLAYFS_SUPER_MAGIC)
 			expect(ZN_IO_FSYNC, done);
 	}
 	munmap(at, CHUNK);

@@ -204,6 +204,7 @@ struct user_namespace;
 struct file_system_type {
 	const char *name;
 };
+#define SB_KERNMOUNT (1u << 22) /* linux/fs.h: of a mount of the kernel's own, of its s_flags */
 struct super_block {
 	__u32 s_dev;
 	unsigned long s_flags;

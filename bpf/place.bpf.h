@@ -10,10 +10,9 @@
 #include "cast.bpf.h"
 
 enum { S_TYPE = 0170000, S_DIRECTORY = 0040000, S_REGULAR = 0100000 };
-#define FMODE_PATH_   0x4000u /* linux/fs.h */
-#define SB_KERNMOUNT_ (1u << 22)
-#define OVERLAYFS     0x794c7630 /* linux/magic.h */
-#define ECRYPTFS      0xf15f
+#define FMODE_PATH_ 0x4000u    /* linux/fs.h */
+#define OVERLAYFS   0x794c7630 /* linux/magic.h */
+#define ECRYPTFS    0xf15f
 
 static __noinline int is_pseudo(__u32 magic)
 {
@@ -68,7 +67,7 @@ static __always_inline struct place place_of_sb(bool typed, struct super_block *
 	__u32 magic = READ(typed, sb, s_magic);
 	struct place p = {};
 
-	if (is_pseudo(magic) || READ(typed, sb, s_flags) & SB_KERNMOUNT_)
+	if (is_pseudo(magic) || READ(typed, sb, s_flags) & SB_KERNMOUNT)
 		return p;
 	p.dev = READ(typed, sb, s_dev);
 	p.stacked = magic == OVERLAYFS || magic == ECRYPTFS;

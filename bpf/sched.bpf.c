@@ -37,7 +37,6 @@
 #define S_IFBLK              0060000
 #define S_IFREG              0100000
 #define S_IFSOCK             0140000
-#define SB_KERNMOUNT         (1u << 22)
 #define AF_UNIX              1
 #define AF_INET              2
 #define AF_INET6             10

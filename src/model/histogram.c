@@ -29,11 +29,15 @@ static uint32_t bucket_read(const uint32_t *bucket)
 	return __atomic_load_n(bucket, __ATOMIC_RELAXED);
 }
 
+/* c: what was taken out of all of them, or NULL. */
+static inline uint64_t bucket_whole(const struct zn_hist *h, const uint32_t *c, uint32_t bucket)
+{
+	return bucket_read(&h->bucket[bucket]) + (c ? (uint64_t)c[bucket] << ZN_CARRY_BITS : 0);
+}
+
 uint64_t zn_hist_bucket(const struct zn_hist *h, uint32_t bucket)
 {
-	const uint32_t *c = carried_of(h);
-
-	return bucket_read(&h->bucket[bucket]) + (c ? (uint64_t)c[bucket] << ZN_CARRY_BITS : 0);
+	return bucket_whole(h, carried_of(h), bucket);
 }
 
 void zn_hist_low(const struct zn_hist *h, uint32_t to[ZN_BUCKETS])
@@ -271,7 +275,7 @@ static uint32_t quantile_slot(const struct zn_hist *h, const uint64_t powers[POW
 	while (p < POWERS - 1 && seen + powers[p] < rank)
 		seen += powers[p++];
 	for (i = power_first(p); i < ZN_BUCKETS - 1; i++) {
-		seen += bucket_read(&h->bucket[i]) + (c ? (uint64_t)c[i] << ZN_CARRY_BITS : 0);
+		seen += bucket_whole(h, c, i);
 		if (seen >= rank)
 			break;
 	}

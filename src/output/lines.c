@@ -124,8 +124,12 @@ static void collect_lines(const struct zn_state *state, const struct zn_stacks_q
 			add_shown(state, &s);
 }
 
-/* Launches are told by how many there are: they return at once. */
-/* Lines that launch are told by their calls; what a line costs is its time, whatever it does. */
+/* Launches are told by how many there are: they return at once. What a line costs is its time, whatever it does. */
+static bool is_told_by_calls(uint32_t leaf)
+{
+	return leaf == ZN_LEAF_LAUNCH;
+}
+
 static uint64_t weight_of(const struct zn_stack_sum *sum, bool by_calls)
 {
 	return by_calls ? sum->count : sum->value;
@@ -217,7 +221,7 @@ static void put_example(struct zn_json *j, const struct zn_stacks *s, const stru
 
 static void put_line(struct zn_json *j, const struct zn_stacks *s, const struct line *l, uint32_t leaf, int top)
 {
-	bool by_calls = leaf == ZN_LEAF_LAUNCH;
+	bool by_calls = is_told_by_calls(leaf);
 	const struct zn_stacks_node *n;
 	struct zn_stacks_function f;
 
@@ -267,7 +271,7 @@ static void put_cause(
 	zn_json_key(j, "estimated");
 	zn_json_bool(j, table.estimated);
 	zn_json_key_open(j, "lines", '[');
-	for (int i = 0; i < top && (l = take_heaviest(leaf == ZN_LEAF_LAUNCH)); i++)
+	for (int i = 0; i < top && (l = take_heaviest(is_told_by_calls(leaf))); i++)
 		put_line(j, state->stacks, l, leaf, top);
 	zn_json_close(j, ']');
 	zn_json_close(j, '}');

@@ -138,34 +138,45 @@ T(a_job_of_a_moment)
 	check_joules(a, ZN_ENERGY_CPU, 70 * J);
 }
 
+#define GPU "0000:01:00.0"
+
+static struct zn_job *start_on_gpu(uint32_t slot)
+{
+	struct zn_job *job = start_job(slot, 1, false);
+
+	give_gpu(job, GPU);
+	return job;
+}
+
+static void end_job(struct zn_job *job)
+{
+	zn_energies_end(&e, job, now);
+	job->state = ZN_JOB_ENDED;
+}
+
 /* Between two looks one ends and the next one begins. */
 T(a_gpu_that_jobs_have_one_after_another)
 {
 	struct zn_job *a, *b, *c;
 
 	begin();
-	put_gpu("0000:01:00.0", 1000);
+	put_gpu(GPU, 1000);
 	pass();
-	a = start_job(0, 1, false);
-	give_gpu(a, "0000:01:00.0");
-	c = start_job(2, 1, false);
-	give_gpu(c, "0000:01:00.0");
+	a = start_on_gpu(0);
+	c = start_on_gpu(2);
 	pass();
-	put_gpu("0000:01:00.0", 501000);
+	put_gpu(GPU, 501000);
 	now += 5 * S;
-	zn_energies_end(&e, a, now);
-	a->state = ZN_JOB_ENDED;
+	end_job(a);
 	check_joules(a, ZN_ENERGY_COUNT, 250 * J);
-	zn_energies_end(&e, c, now);
-	c->state = ZN_JOB_ENDED;
+	end_job(c);
 	check_joules(c, ZN_ENERGY_COUNT, 250 * J);
-	b = start_job(1, 1, false);
-	give_gpu(b, "0000:01:00.0");
+	b = start_on_gpu(1);
 	now -= 5 * S;
-	put_gpu("0000:01:00.0", 1001000);
+	put_gpu(GPU, 1001000);
 	pass();
 	check_joules(b, ZN_ENERGY_COUNT, 500 * J);
-	put_gpu("0000:01:00.0", 2001000);
+	put_gpu(GPU, 2001000);
 	pass();
 	check_joules(b, ZN_ENERGY_COUNT, 1500 * J);
 }
@@ -175,13 +186,12 @@ T(a_gpu_that_was_nobodys_before)
 	struct zn_job *a;
 
 	begin();
-	put_gpu("0000:01:00.0", 1000);
+	put_gpu(GPU, 1000);
 	pass();
 	now += 8 * S;
-	a = start_job(0, 1, false);
-	give_gpu(a, "0000:01:00.0");
+	a = start_on_gpu(0);
 	now -= 8 * S;
-	put_gpu("0000:01:00.0", 1001000);
+	put_gpu(GPU, 1001000);
 	pass();
 	check_joules(a, ZN_ENERGY_COUNT, 200 * J);
 }
@@ -192,18 +202,15 @@ T(no_more_is_given_of_a_gpu_than_it_used)
 	struct zn_job *a, *b;
 
 	begin();
-	put_gpu("0000:01:00.0", 1000);
-	a = start_job(0, 1, false);
-	b = start_job(1, 1, false);
-	give_gpu(a, "0000:01:00.0");
-	give_gpu(b, "0000:01:00.0");
+	put_gpu(GPU, 1000);
+	a = start_on_gpu(0);
+	b = start_on_gpu(1);
 	pass();
-	put_gpu("0000:01:00.0", 901000);
+	put_gpu(GPU, 901000);
 	now += 5 * S;
-	zn_energies_end(&e, a, now);
-	a->state = ZN_JOB_ENDED;
+	end_job(a);
 	now -= 5 * S;
-	put_gpu("0000:01:00.0", 1001000);
+	put_gpu(GPU, 1001000);
 	pass();
 	check_joules(a, ZN_ENERGY_COUNT, 450 * J);
 	check_joules(b, ZN_ENERGY_COUNT, 550 * J);

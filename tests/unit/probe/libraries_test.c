@@ -174,6 +174,12 @@ static struct mapping start(uint32_t uid)
 	return m;
 }
 
+static void stop(const struct mapping *m)
+{
+	kill(m->pid, SIGKILL);
+	waitpid(m->pid, NULL, 0);
+}
+
 static void take(const struct mapping *m)
 {
 	CHECK_EQ(
@@ -220,15 +226,21 @@ static void end(void)
 	rmdir(path);
 }
 
+/* Who is not root sees no mappings of others: there is nothing to test. */
+static bool is_root(void)
+{
+	if (getuid())
+		CHECK(true);
+	return getuid() == 0;
+}
+
 /* Who was the first to map a library, and has used up his time, keeps it from nobody else. */
 T(a_library_goes_by_the_time_of_whoever_has_some)
 {
 	struct mapping first, second;
 
-	if (getuid()) { /* who is not root sees no mappings of others */
-		CHECK(true);
+	if (!is_root())
 		return;
-	}
 	begin();
 	first = start(FIRST);
 	second = start(SECOND);
@@ -245,10 +257,8 @@ T(a_library_goes_by_the_time_of_whoever_has_some)
 	CHECK_EQ(attached, 1);
 	CHECK_EQ(owner(), SECOND);
 	CHECK_EQ(zn_libraries_quota(libraries)->used, 1);
-	kill(first.pid, SIGKILL);
-	kill(second.pid, SIGKILL);
-	waitpid(first.pid, NULL, 0);
-	waitpid(second.pid, NULL, 0);
+	stop(&first);
+	stop(&second);
 	end();
 }
 
@@ -257,10 +267,8 @@ T(what_a_user_brought_becomes_the_systems)
 {
 	struct mapping user;
 
-	if (getuid()) {
-		CHECK(true);
+	if (!is_root())
 		return;
-	}
 	begin();
 	options.user_libraries = ZN_USER_LIBRARIES_NONE;
 	zn_libraries_system(libraries);
@@ -274,8 +282,7 @@ T(what_a_user_brought_becomes_the_systems)
 	zn_libraries_check(libraries);
 	CHECK_EQ(attached, 1);
 	CHECK_EQ(owner(), ZN_OWNER_ROOT);
-	kill(user.pid, SIGKILL);
-	waitpid(user.pid, NULL, 0);
+	stop(&user);
 	end();
 	options = (struct zn_options){.user_libraries = ZN_USER_LIBRARIES_SAFE};
 }
@@ -285,17 +292,14 @@ T(a_library_stays_while_it_is_not_known_who_maps_it)
 {
 	struct mapping user;
 
-	if (getuid()) {
-		CHECK(true);
+	if (!is_root())
 		return;
-	}
 	begin();
 	user = start(SECOND);
 	take(&user);
 	zn_libraries_check(libraries);
 	CHECK_EQ(attached, 1);
-	kill(user.pid, SIGKILL);
-	waitpid(user.pid, NULL, 0);
+	stop(&user);
 	zn_mapped_check(zn_libraries_mapped(libraries), UINT64_MAX);
 	others = 0;
 	for (list_error = -EMFILE; list_error <= 0; list_error += EMFILE) {

@@ -4,11 +4,10 @@
  * test: what is said and when, answers that end, go on forever or never come, and that nobody but this node is asked.
  */
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "zernel.h"
 #include "t.h"
 
@@ -215,17 +214,6 @@ T(a_question_that_is_given_up_for_another)
 	check_over(ZN_INQUIRY_ANSWERED);
 }
 
-static void write_list(const char *root, const char *name, const char *text)
-{
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/net/%s", root, name);
-	f = fopen(path, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		abort();
-}
-
 static const char routes[] = "Main:\n"
 			     "  +-- 0.0.0.0/0 3 0 5\n"
 			     "     |-- 0.0.0.0\n        /0 universe UNICAST\n"
@@ -239,29 +227,26 @@ static const char routes[] = "Main:\n"
 /* ib0 comes up, and the address of DHCP goes. */
 T(addresses_of_this_node_as_they_are_now)
 {
-	char root[] = "/tmp/zernel-inquiry-XXXXXX", path[64], host[ZN_RAS_HOSTS][ZN_RAS_HOST];
+	char host[ZN_RAS_HOSTS][ZN_RAS_HOST];
 	int list[2];
 
-	snprintf(path, sizeof(path), "%s/net", mkdtemp(root));
-	if (mkdir(path, 0700))
-		abort();
-	write_list(root, "fib_trie", routes);
+	open_folder();
+	put("net/fib_trie", routes);
 	zn_inquiry_open_lists(list, root);
 	CHECK_EQ(zn_inquiry_hosts(list, host), 3);
 	CHECK_STR(host[0], "127.0.0.1");
 	CHECK_STR(host[1], "::1");
 	CHECK_STR(host[2], "10.0.0.7");
-	write_list(root, "if_inet6", "fe800000000000000000000000000007 04 40 20 80     ib0\nfe80\n\n");
+	put("net/if_inet6", "fe800000000000000000000000000007 04 40 20 80     ib0\nfe80\n\n");
 	close(list[0]);
 	zn_inquiry_open_lists(list, root);
-	write_list(root, "fib_trie", "     |-- 192.168.1.9\n        /32 host LOCAL\n     |-- 1.2.3.4\n /32 host LOCAL");
+	put("net/fib_trie", "     |-- 192.168.1.9\n        /32 host LOCAL\n     |-- 1.2.3.4\n /32 host LOCAL");
 	CHECK_EQ(zn_inquiry_hosts(list, host), 4);
 	CHECK_STR(host[2], "192.168.1.9");
 	CHECK_STR(host[3], "fe80::7");
 	close(list[0]);
 	close(list[1]);
-	snprintf(path, sizeof(path), "rm -r %s", root);
-	CHECK_EQ(system(path), 0);
+	close_folder();
 	CHECK_EQ(zn_inquiry_hosts((const int[]){-1, -1}, host), 2);
 }
 

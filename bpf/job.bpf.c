@@ -568,9 +568,10 @@ struct {
 	__type(value, struct oom_case);
 } oom_cases SEC(".maps");
 
-#define OOM_CASE_NS  1000000000ULL /* a victim that is marked later was chosen elsewhere */
+#define OOM_CASE_NS  60000000000ULL /* a victim that is marked later was chosen elsewhere; a full node takes seconds */
 #define GROUPS_DEEP  8
-#define PAGES_WANTED 8 /* at most, by one that kills for it (PAGE_ALLOC_COSTLY_ORDER) */
+#define PAGES_WANTED 8  /* at most, by one that kills for it (PAGE_ALLOC_COSTLY_ORDER) */
+#define PAGES_KEPT   64 /* of a group by each CPU, which gives them back when it comes to it (MEMCG_CHARGE_BATCH) */
 
 static __always_inline struct oom_case *oom_case(void)
 {
@@ -718,26 +719,28 @@ static __always_inline void fill_memory(struct zn_oom *to, struct oom_case *c, s
 		to->bytes[kind] = c->pages[kind] > 0 ? c->pages[kind] * shared.page_bytes : 0;
 }
 
-/* Where the kernel's function cannot be watched: the nearest group of the thread that wanted memory which has no room
- * for it. */
+/* Where the kernel's function was not seen: of the groups of the thread that wanted memory the one with the least room,
+ * unless it has more than what CPUs have given back since. */
 static __always_inline void fill_full_group(struct zn_oom *to)
 {
-	struct cgroup_subsys_state *css = memory_of((void *)bpf_get_current_task());
-	__u64 used, limit;
+	struct cgroup_subsys_state *css = memory_of((void *)bpf_get_current_task()), *full = NULL;
+	__s64 least = PAGES_WANTED + PAGES_KEPT * shared.cpu_count, room;
 
 	for (int depth = 0; css && depth < GROUPS_DEEP; depth++) {
-		used = BPF_CORE_READ((struct mem_cgroup *)css, memory.usage.counter);
-		limit = BPF_CORE_READ((struct mem_cgroup *)css, memory.max);
-		if (used + PAGES_WANTED >= limit)
-			break;
+		room = BPF_CORE_READ((struct mem_cgroup *)css, memory.max);
+		room -= BPF_CORE_READ((struct mem_cgroup *)css, memory.usage.counter);
+		if (room < least) {
+			least = room;
+			full = css;
+		}
 		css = BPF_CORE_READ(css, parent);
 	}
-	if (!css || used + PAGES_WANTED < limit)
+	if (!full)
 		return;
-	to->event.detail = scope_of(BPF_CORE_READ(css, cgroup));
-	to->used = used * shared.page_bytes;
-	to->limit = limit * shared.page_bytes;
-	bpf_probe_read_kernel_str(to->group, sizeof(to->group), BPF_CORE_READ(css, cgroup, kn, name));
+	to->event.detail = scope_of(BPF_CORE_READ(full, cgroup));
+	to->used = BPF_CORE_READ((struct mem_cgroup *)full, memory.usage.counter) * shared.page_bytes;
+	to->limit = BPF_CORE_READ((struct mem_cgroup *)full, memory.max) * shared.page_bytes;
+	bpf_probe_read_kernel_str(to->group, sizeof(to->group), BPF_CORE_READ(full, cgroup, kn, name));
 }
 
 static __always_inline void fill_case(struct zn_oom *to, const struct oom_case *c)

@@ -54,4 +54,6 @@ fetch() {
 
 dir=$(mkdir -p "$1" && cd "$1" && pwd)
 [ "$(dpkg --print-architecture)" = amd64 ] || { echo "kernels.sh: only amd64 kernels are known here" >&2; exit 1; }
+exec 9> "$dir/lock" # another one of this folder may want a kernel too
+flock 9
 [ -s "$dir/$2/vmlinuz" ] && [ -d "$dir/$2/lib" ] || fetch "$2"

@@ -220,15 +220,32 @@ static bool from_rise(const struct zn_rule_node *n, const struct zn_selector *se
 	return true;
 }
 
+/* A process may get a job and outlive it, by which no series begins. */
+static uint64_t past_key(const struct zn_rule_work *w, const struct zn_element *e)
+{
+	bool is_process = false;
+	uint64_t job = 0;
+
+	for (uint32_t i = 0; i < e->count; i++) {
+		const struct zn_element_label *l = &w->label[e->first + i];
+
+		is_process |= zn_str_equal(l->label.name, (struct zn_str){"pid", 3});
+		if (zn_str_equal(l->label.name, (struct zn_str){"job_id", 6}))
+			job = l->hash;
+	}
+	return is_process ? e->key - job : e->key;
+}
+
 static bool with_past(struct zn_rule_work *w, const struct zn_rule_node *n, const struct zn_sample *s, double value,
 	struct zn_element *e)
 {
 	const struct zn_selector *sel = &w->rules->selector[n->selector];
+	uint64_t key = past_key(w, e);
 	struct zn_past *past;
 
 	if (!isfinite(value))
 		return false;
-	past = past_of(w, sel, zn_rule_hash(sel->id, &e->key, sizeof(e->key)), s, value);
+	past = past_of(w, sel, zn_rule_hash(sel->id, &key, sizeof(key)), s, value);
 	return past && past_rise(w, past, sel, value, e) && from_rise(n, sel, value, e);
 }
 

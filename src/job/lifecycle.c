@@ -133,10 +133,10 @@ static void gone_row(void *jobs, uint32_t row, const struct zn_proc *p)
 	struct zn_jobs *j = jobs;
 	struct zn_job *job = zn_jobs_of(j, p);
 
-	if (!job) {
+	if (!p->job.serial)
 		zn_job_add_failed(j, row, p);
+	if (!job)
 		return;
-	}
 	seen_of(j, row, p);
 	zn_job_gpus_note(j, job, row, p);
 	zn_job_add_gone(j, job, row, p);

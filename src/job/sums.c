@@ -125,6 +125,7 @@ uint32_t zn_job_failed_rows(const struct zn_jobs *j, uint32_t to[ZN_PROCS_MAX])
 	return count;
 }
 
+/* What came of a process whose job has been forgotten is in no sum, so that it does not come to that of no job at once. */
 void zn_job_failed(const struct zn_jobs *j, const struct zn_job *job, const uint32_t *rows, uint32_t row_count,
 	struct zn_job_failed *to)
 {
@@ -136,7 +137,7 @@ void zn_job_failed(const struct zn_jobs *j, const struct zn_job *job, const uint
 		const struct zn_proc *p = zn_arena_proc(j->agg->arena, rows[r]);
 		const struct zn_failed *f = p ? zn_failed_of(j->agg->arena, rows[r], p) : NULL;
 
-		if (!f || zn_jobs_of((struct zn_jobs *)j, p) != job)
+		if (!f || zn_jobs_of((struct zn_jobs *)j, p) != job || (!job && p->job.serial))
 			continue;
 		to->cuda += p->count[ZN_C_CUDA_ERRORS];
 		to->rdma += p->count[ZN_C_RDMA_ERRORS];

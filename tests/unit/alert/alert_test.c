@@ -622,6 +622,26 @@ T(errors_from_before_the_rules)
 	options.alerts[0] = '\0';
 }
 
+/* A process gets a job by hand, and outlives it. */
+T(old_errors_of_a_process_whose_job_changes)
+{
+	struct series *s;
+
+	start();
+	s = ADD("zernel_gpu_alloc_failures_total", 7, {"pid", "4242"}, {"reason", "oom"}, {"job_id", ""});
+	s->since_ms = zn_wall_ms() - 600000;
+	s->hides_0 = true;
+	ticks(3);
+	for (int i = 0; i < 2; i++) {
+		s->label[2][1] = i ? "" : "4711";
+		ticks(3);
+		CHECK_EQ(alerts.count, 0);
+	}
+	s->value++;
+	tick();
+	CHECK_EQ(state_of("gpu_allocation_failed"), ZN_FIRING);
+}
+
 /* A server that has answered well for long, and then refuses 20 of 300 requests between two ticks. */
 T(requests_failing)
 {
@@ -999,6 +1019,7 @@ int main(void)
 	RUN(gpu_allocation_failed);
 	RUN(the_first_errors_of_an_old_job);
 	RUN(errors_from_before_the_rules);
+	RUN(old_errors_of_a_process_whose_job_changes);
 	RUN(requests_failing);
 	RUN(data_starvation);
 	RUN(gpu_idle);

@@ -109,6 +109,37 @@ T(a_stale_tag_is_no_tag)
 	CHECK_EQ(job->processes_gone, 0);
 }
 
+static uint64_t failed_of_none(void)
+{
+	static uint32_t rows[ZN_PROCS_MAX];
+	struct zn_job_failed f;
+
+	zn_job_failed(&jobs, NULL, rows, zn_job_failed_rows(&jobs, rows), &f);
+	return f.cuda;
+}
+
+/* Its job is forgotten: its errors have not come now to that of no job. */
+T(errors_of_a_process_that_outlives_its_job)
+{
+	struct zn_proc *p, *other;
+
+	start();
+	p = process_of(prolog("id=4711 uid=1000")->slot, PID);
+	other = process(PID + 1);
+	p->count[ZN_C_CUDA_ERRORS] = 7;
+	other->count[ZN_C_CUDA_ERRORS] = 3;
+	pass(1);
+	CHECK_EQ(failed_of_none(), 3);
+	epilog("id=4711");
+	pass(400);
+	CHECK(!zn_jobs_find(&jobs, "4711", ZN_UNKNOWN));
+	CHECK_EQ(failed_of_none(), 3);
+	zn_memory_exit(&memory, p);
+	zn_memory_exit(&memory, other);
+	pass(1);
+	CHECK_EQ(failed_of_none(), 3);
+}
+
 T(losses_since_its_start)
 {
 	start();
@@ -122,6 +153,7 @@ int main(void)
 	RUN(a_job_between_two_ticks);
 	RUN(a_process_of_a_job_nobody_told_of);
 	RUN(a_stale_tag_is_no_tag);
+	RUN(errors_of_a_process_that_outlives_its_job);
 	RUN(losses_since_its_start);
 	return t_end();
 }

@@ -9444,7 +9444,7 @@ bool zn_report_keep(const struct zn_state *state, struct zn_job *job);
 
 /* ---- output/flight.c (zn_flight): what is known of a job that hangs, written at that moment. ---- */
 
-#define ZN_FLIGHT_TEXT (96 << 10)
+#define ZN_FLIGHT_TEXT (120 << 10) /* which an answer (ZN_ANSWER_BYTES) holds */
 struct zn_flight_group {
 	uint32_t serial; /* of the job; 0: none */
 	uint32_t episodes;

@@ -153,4 +153,6 @@ void zn_hang_page(struct zn_out *o, struct zn_str json)
 	put_each(o, json, "threads.seen", "Threads of the process that is waited for:", put_thread);
 	put_each(o, json, "communicators", "Communicators:", put_comm);
 	put_each(o, json, "gpu_errors", "Errors of GPUs since the daemon started:", put_error);
+	if (zn_path_known(json, "truncated"))
+		zn_out_text(o, "(and more, for which there is no room)\n");
 }

@@ -83,6 +83,7 @@ struct flight {
 	struct zn_finding_of of;
 	const struct zn_cause_group *group;
 	uint32_t episode;
+	uint32_t comm[COMMS_MAX], comms, process[PROCESSES_MAX], processes; /* slots and rows of its own */
 };
 
 /* Writes how many seconds before this moment something was. */
@@ -165,10 +166,30 @@ static bool is_comm_of(const struct flight *f, const struct zn_skew *s)
 	return false;
 }
 
-static void put_comm(struct zn_json *j, const struct zn_skew *s, uint64_t now_ns)
+static void find_comms(struct flight *f)
 {
+	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX && f->comms < COMMS_MAX; slot++)
+		if (is_comm_of(f, zn_arena_skew(f->state->agg->arena, slot)))
+			f->comm[f->comms++] = slot;
+}
+
+static void find_processes(struct flight *f)
+{
+	const struct zn_agg *a = f->state->agg;
+
+	for (uint32_t r = 0; r < a->row_count && f->processes < PROCESSES_MAX; r++)
+		if (zn_arena_proc_of(a->arena, a->row[r], f->of.job))
+			f->process[f->processes++] = a->row[r];
+}
+
+static bool comm_item(const void *flight, struct zn_json *j, uint32_t i)
+{
+	const struct flight *f = flight;
+	const struct zn_skew *s = i < f->comms ? zn_arena_skew(f->state->agg->arena, f->comm[i]) : NULL;
 	char hash[17];
 
+	if (!s)
+		return false;
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)s->hash);
 	zn_json_open(j, '{');
 	zn_json_key_text(j, "comm", hash);
@@ -178,47 +199,27 @@ static void put_comm(struct zn_json *j, const struct zn_skew *s, uint64_t now_ns
 		zn_json_key_null(j, "nranks");
 	zn_json_key_open(j, "ranks", '[');
 	for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)
-		put_member(j, s, m, now_ns);
+		put_member(j, s, m, f->state->causes->tick_ns);
 	zn_json_close(j, ']');
 	zn_json_close(j, '}');
+	return true;
 }
 
-static void put_comms(struct zn_json *j, const struct flight *f)
+static bool process_item(const void *flight, struct zn_json *j, uint32_t i)
 {
-	uint32_t count = 0;
+	const struct flight *f = flight;
+	const struct zn_proc *p =
+		i < f->processes ? zn_arena_proc_of(f->state->agg->arena, f->process[i], f->of.job) : NULL;
 
-	zn_json_key_open(j, "communicators", '[');
-	for (uint32_t slot = 0; slot < ZN_SKEWS_MAX && count < COMMS_MAX; slot++) {
-		const struct zn_skew *s = zn_arena_skew(f->state->agg->arena, slot);
-
-		if (!is_comm_of(f, s))
-			continue;
-		put_comm(j, s, f->state->causes->tick_ns);
-		count++;
-	}
-	zn_json_close(j, ']');
-}
-
-static void put_processes(struct zn_json *j, const struct flight *f)
-{
-	struct zn_agg *a = f->state->agg;
-	uint32_t count = 0;
-
-	zn_json_key_open(j, "processes", '[');
-	for (uint32_t r = 0; r < a->row_count && count < PROCESSES_MAX; r++) {
-		const struct zn_proc *p = zn_arena_proc_of(a->arena, a->row[r], f->of.job);
-
-		if (!p)
-			continue;
-		zn_json_open(j, '{');
-		zn_json_key_u64(j, "pid", p->tgid);
-		key_before(j, "progress_s_ago", zn_progress_last(f->state->progress, a->row[r], p->id),
-			f->state->progress->tick_ns);
-		zn_stalls_json(j, f->state, a->row[r]);
-		zn_json_close(j, '}');
-		count++;
-	}
-	zn_json_close(j, ']');
+	if (!p)
+		return false;
+	zn_json_open(j, '{');
+	zn_json_key_u64(j, "pid", p->tgid);
+	key_before(j, "progress_s_ago", zn_progress_last(f->state->progress, f->process[i], p->id),
+		f->state->progress->tick_ns);
+	zn_stalls_json(j, f->state, f->process[i]);
+	zn_json_close(j, '}');
+	return true;
 }
 
 static void put_threads(struct zn_json *j, const struct zn_threads *t)
@@ -246,20 +247,21 @@ static void put_threads(struct zn_json *j, const struct zn_threads *t)
 	zn_json_close(j, '}');
 }
 
-static void put_gpu_errors(struct zn_json *j, const struct zn_xids *x)
+static bool gpu_error_item(const void *flight, struct zn_json *j, uint32_t i)
 {
-	zn_json_key_open(j, "gpu_errors", '[');
-	for (uint32_t i = 0; x && i < x->count; i++) {
-		zn_json_open(j, '{');
-		zn_json_key_text(j, "pci", x->xid[i].pci);
-		if (x->xid[i].amdgpu)
-			zn_json_key_text(j, "amdgpu", zn_amdgpu_label(x->xid[i].amdgpu));
-		else
-			zn_json_key_u64(j, "xid", x->xid[i].xid);
-		zn_json_key_u64(j, "times", x->xid[i].times);
-		zn_json_close(j, '}');
-	}
-	zn_json_close(j, ']');
+	const struct zn_xids *x = ((const struct flight *)flight)->state->xids;
+
+	if (!x || i >= x->count)
+		return false;
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "pci", x->xid[i].pci);
+	if (x->xid[i].amdgpu)
+		zn_json_key_text(j, "amdgpu", zn_amdgpu_label(x->xid[i].amdgpu));
+	else
+		zn_json_key_u64(j, "xid", x->xid[i].xid);
+	zn_json_key_u64(j, "times", x->xid[i].times);
+	zn_json_close(j, '}');
+	return true;
 }
 
 static void key_memory(struct zn_json *j, const char *key, uint64_t v)
@@ -312,6 +314,7 @@ static void put_head(struct zn_json *j, const struct flight *f)
 static void put_flight(struct zn_out *o, const struct flight *f)
 {
 	struct zn_json j;
+	bool whole;
 
 	zn_json_begin(&j, o);
 	zn_json_open(&j, '{');
@@ -321,10 +324,11 @@ static void put_flight(struct zn_out *o, const struct flight *f)
 	zn_labels_json(&j, zn_annotations_of(f->state->annotations, f->of.job), false);
 	put_threads(&j, f->threads);
 	put_memory(&j, f);
-	put_gpu_errors(&j, f->state->xids);
-	put_processes(&j, f);
-	put_comms(&j, f);
-	zn_json_close(&j, '}');
+	zn_json_reserve(&j, ZN_JSON_END);
+	whole = zn_json_list(&j, "processes", '[', process_item, f);
+	whole &= zn_json_list(&j, "communicators", '[', comm_item, f);
+	whole &= zn_json_list(&j, "gpu_errors", '[', gpu_error_item, f);
+	zn_json_end(&j, whole);
 }
 
 /* ---- The tick. ---- */
@@ -342,6 +346,8 @@ static void write_flight(
 	const struct zn_job *job = f.of.job.serial ? zn_jobs_at(t->state->jobs, f.of.job) : NULL;
 	char name[ZN_NAME_BYTES];
 
+	find_comms(&f);
+	find_processes(&f);
 	put_flight(&o, &f);
 	zn_job_file_hang(name, job ? job->id : "", job ? job->restart : 0, f.episode);
 	if (!o.full)

@@ -239,11 +239,8 @@ T(a_slot_that_is_used_again)
 	CHECK_EQ(flights.group[job->slot].serial, causes.group[job->slot].serial);
 }
 
-T(names_of_somebody_who_means_harm)
+static void name_threads(void)
 {
-	struct zn_str threads;
-
-	begin();
 	answer.count = ZN_THREADS_SEEN;
 	answer.all = UINT32_MAX;
 	for (uint32_t i = 0; i < ZN_THREADS_SEEN; i++) {
@@ -254,12 +251,50 @@ T(names_of_somebody_who_means_harm)
 		memset(t->place, i % 2 ? '\\' : '\xff', sizeof(t->place) - 1);
 		memset(t->syscall, i % 2 ? '\n' : '\x80', sizeof(t->syscall) - 1);
 	}
+}
+
+T(names_of_somebody_who_means_harm)
+{
+	struct zn_str threads;
+
+	begin();
+	name_threads();
 	fire("nccl_hang", "job_id", "4711");
 	tick(1000);
 	CHECK_EQ(records, 1);
 	threads = zn_json_member(record, "threads");
 	check_is(threads, "count", "4294967295");
 	CHECK(zn_json_member(record, "communicators").len > 0); /* and all that follows is there */
+}
+
+/* As many communicators as are shown, each with as many ranks, which issued something long ago: the last has no room. */
+T(more_than_has_room)
+{
+	struct zn_skew *s;
+
+	begin();
+	name_threads();
+	for (uint32_t slot = 0; slot < 8; slot++) {
+		s = &memory.arena.skews[slot];
+		memory.arena.shared->skew_used[slot] = 1;
+		s->of = s->hash = UINT64_MAX - slot;
+		s->nranks = s->members = ZN_SKEW_RANKS;
+		for (uint32_t m = 0; m < ZN_SKEW_RANKS; m++)
+			s->member[m] = (struct zn_skew_rank){.id = memory.arena.procs[agg.row[0]].id,
+				.row = agg.row[0],
+				.rank = m,
+				.tgid = 100,
+				.issued = UINT32_MAX};
+	}
+	causes.tick_ns = clock_ns + 15000000000 * ZN_NS_PER_S;
+	fire("nccl_hang", "job_id", "4711");
+	tick(1000);
+	CHECK_EQ(records, 1);
+	check_is(record, "truncated", "true");
+	CHECK(!strncmp(zn_json_member(record, "processes").at, "[{\"pid\":", 8));
+	CHECK(!strncmp(
+		zn_json_member(record, "communicators").at, "[{\"comm\":\"ffffffffffffffff\",\"nranks\":16,", 40));
+	CHECK(record.len > ZN_FLIGHT_TEXT * 7 / 8);
 }
 
 /* Figures of a moment that is yet to come, and of one that never was. */
@@ -290,6 +325,7 @@ int main(void)
 	RUN(two_hangs_at_once);
 	RUN(a_slot_that_is_used_again);
 	RUN(names_of_somebody_who_means_harm);
+	RUN(more_than_has_room);
 	RUN(times_that_cannot_be);
 	return t_end();
 }

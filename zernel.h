@@ -8342,10 +8342,13 @@ struct zn_job_progress {
 	uint64_t last_ns;    /* when something moved last */
 	uint64_t longest_ns; /* pause that came to an end, since it began */
 	uint64_t busy_ns;    /* since last_ns: of the thread that ran most */
+	bool was_halted;     /* since it moved last, all of its processes were */
 	/* of one tick */
 	uint64_t newest_ns, tick_busy_ns;
+	uint32_t halted; /* processes that are stopped, or frozen */
 };
 struct zn_jobs_progress {
+	const struct zn_stopped *stopped; /* NULL: nothing is known of that. The caller's to set */
 	uint64_t tick_ns;
 	struct zn_job_progress job[ZN_JOBS_MAX]; /* by slot */
 };

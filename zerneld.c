@@ -206,6 +206,7 @@ static void view_open(struct zn_daemon *d)
 	d->stopped.proc = d->causes.proc = d->blocked.proc = d->ranks.proc;
 	d->blocked.stopped = &d->stopped;
 	d->causes.stopped = &d->stopped;
+	d->jobs_progress.stopped = &d->stopped;
 	state->causes = &d->causes;
 	state->servings = &d->servings;
 	zn_startup_init(&d->startup, &d->agg, zn_now_ns());

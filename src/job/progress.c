@@ -37,14 +37,22 @@ static void note_process(struct zn_job_progress *p, const struct zn_progress *g,
 		p->tick_busy_ns = busy_ns;
 }
 
+static bool is_halted(const struct zn_stopped *s, const struct zn_agg *a, uint32_t row)
+{
+	return s && zn_stopped_since(s, row, a->info[row].id) && s->kind[row] != ZN_STOP_BLOCKED;
+}
+
 static void note_processes(struct zn_jobs_progress *t, struct zn_jobs *j, const struct zn_progress *g)
 {
 	for (uint32_t i = 0; i < j->agg->row_count; i++) {
-		const struct zn_proc *proc = zn_arena_proc(j->agg->arena, j->agg->row[i]);
+		uint32_t row = j->agg->row[i];
+		const struct zn_proc *proc = zn_arena_proc(j->agg->arena, row);
 		const struct zn_job *job = proc ? zn_jobs_of(j, proc) : NULL;
 
-		if (job)
-			note_process(progress_of(t, job), g, j->agg, j->agg->row[i]);
+		if (!job)
+			continue;
+		note_process(progress_of(t, job), g, j->agg, row);
+		progress_of(t, job)->halted += is_halted(t->stopped, j->agg, row);
 	}
 }
 
@@ -67,15 +75,18 @@ static void note_files(struct zn_jobs_progress *t, struct zn_jobs *j, const stru
 }
 
 /* In which part of the tick's interval it moved is not known, so that the pause is what was quiet before. Else a tick
- * that comes late, as of a daemon that was stopped, would teach a pause that the job has not made. */
+ * that comes late, as of a daemon that was stopped, would teach a pause that the job has not made; nor is one that it
+ * was suspended for. */
 static void note_job(struct zn_job_progress *p, uint64_t interval_ns)
 {
+	p->was_halted |= p->processes && p->halted == p->processes;
 	if (p->newest_ns > p->last_ns) {
 		uint64_t since_ns = p->began_ns && p->last_ns >= p->began_ns ? p->newest_ns - p->last_ns : 0;
 		uint64_t pause_ns = since_ns > interval_ns ? since_ns - interval_ns : 0;
 
-		if (pause_ns > p->longest_ns)
+		if (pause_ns > p->longest_ns && !p->was_halted)
 			p->longest_ns = pause_ns;
+		p->was_halted = false;
 		p->last_ns = p->newest_ns;
 		p->busy_ns = 0;
 	} else {
@@ -90,7 +101,7 @@ void zn_jobs_progress_tick(struct zn_jobs_progress *t, struct zn_jobs *j, const 
 
 	t->tick_ns = now_ns;
 	for (uint32_t slot = 0; slot < j->high; slot++)
-		t->job[slot].processes = t->job[slot].tick_busy_ns = 0;
+		t->job[slot].processes = t->job[slot].halted = t->job[slot].tick_busy_ns = 0;
 	note_processes(t, j, g);
 	note_files(t, j, f);
 	for (uint32_t slot = 0; slot < j->high; slot++)

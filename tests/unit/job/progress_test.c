@@ -177,6 +177,33 @@ T(a_pause_of_the_daemon_is_none_of_the_job)
 	CHECK_EQ(limit, 5 * 1200 * S);
 }
 
+/* A job that is suspended has made no pause itself. One that waits for a disk has. */
+T(a_suspension_teaches_nothing)
+{
+	static const enum zn_stop kinds[] = {ZN_STOP_SIGNAL, ZN_STOP_FROZEN, ZN_STOP_BLOCKED};
+	static struct zn_stopped stopped;
+	uint32_t row;
+
+	for (size_t i = 0; i < ZN_LEN(kinds); i++) {
+		start();
+		all.stopped = &stopped;
+		row = (uint32_t)(process - memory.arena.procs);
+		pass(4, ZN_STALL_OTHER);
+		stopped.id[row] = process->id;
+		stopped.kind[row] = (uint8_t)kinds[i];
+		stopped.since_ns[row] = clock_ns;
+		pass(7200, ZN_STALL_OTHER);
+		stopped.since_ns[row] = 0;
+		launch();
+		CHECK(known());
+		CHECK_EQ(limit, kinds[i] == ZN_STOP_BLOCKED ? 5 * 7204 * S : 60 * S);
+		pass(29, ZN_STALL_GPU); /* what it does by itself teaches again */
+		launch();
+		CHECK(known());
+		CHECK_EQ(limit, kinds[i] == ZN_STOP_BLOCKED ? 5 * 7204 * S : 5 * 29 * S);
+	}
+}
+
 T(who_computes_has_more_time)
 {
 	start();
@@ -231,6 +258,7 @@ int main(void)
 	RUN(files_of_workers_are_progress);
 	RUN(a_job_teaches_its_own_limit);
 	RUN(a_pause_of_the_daemon_is_none_of_the_job);
+	RUN(a_suspension_teaches_nothing);
 	RUN(who_computes_has_more_time);
 	RUN(who_is_spared_has_the_time_of_who_computes);
 	RUN(a_job_that_does_not_run_has_none);

@@ -5464,10 +5464,9 @@ const char *zn_amdgpu_label(enum zn_amdgpu_error e);
 struct zn_xid {
 	char pci[ZN_PCI_BYTES];
 	uint32_t xid;
-	enum zn_amdgpu_error amdgpu; /* NONE: it is an XID */
-	uint64_t times, since_ms;    /* 1970: the first of them */
-	uint64_t last_ms;
-	uint32_t pid; /* of the last one, as the driver says; 0: it names none */
+	enum zn_amdgpu_error amdgpu;       /* NONE: it is an XID */
+	uint64_t times, since_ns, last_ns; /* the first of them, and the last */
+	uint32_t pid;                      /* of the last one, as the driver says; 0: it names none */
 	char command[16];
 	char job[ZN_JOB_NAME]; /* of that process; empty: none, or not known any more */
 };
@@ -5509,7 +5508,6 @@ const struct zn_xid_about *zn_xid_about(uint32_t xid); /* NULL: nothing is known
 #define ZN_OOM_TEXT  240
 struct zn_oom_kill {
 	struct zn_oom oom;
-	uint64_t wall_ms;
 	uint64_t job[ZN_OOM_MEMORIES]; /* that its job had, at the last look before; ZN_NOT_KNOWN */
 	char step[16];                 /* empty: of none */
 };

@@ -34,8 +34,7 @@ struct zn_oom_kill *zn_oom_add(struct zn_ooms *o, const struct zn_oom *oom, stru
 	if (at->serial != oom->job.serial)
 		*at = (struct zn_oom_job){.serial = oom->job.serial};
 	k = &at->kill[at->kills++ % ZN_OOMS_KEPT];
-	*k = (struct zn_oom_kill){
-		.oom = *oom, .wall_ms = zn_wall_ms(), .job = {ZN_NOT_KNOWN, ZN_NOT_KNOWN, ZN_NOT_KNOWN}};
+	*k = (struct zn_oom_kill){.oom = *oom, .job = {ZN_NOT_KNOWN, ZN_NOT_KNOWN, ZN_NOT_KNOWN}};
 	k->oom.comm[sizeof(k->oom.comm) - 1] = k->oom.group[sizeof(k->oom.group) - 1] = 0;
 	if (oom->job.serial)
 		copy_step(k, a);

@@ -155,12 +155,12 @@ static struct zn_xid *error_add(struct zn_xids *x, const char *pci, uint32_t xid
 		return NULL;
 	}
 	if (i == x->count) {
-		x->xid[i] = (struct zn_xid){.xid = xid, .amdgpu = amdgpu, .since_ms = zn_wall_ms()};
+		x->xid[i] = (struct zn_xid){.xid = xid, .amdgpu = amdgpu, .since_ns = zn_now_ns()};
 		snprintf(x->xid[i].pci, sizeof(x->xid[i].pci), "%s", pci);
 		x->count++;
 	}
 	x->xid[i].times++;
-	x->xid[i].last_ms = zn_wall_ms();
+	x->xid[i].last_ns = zn_now_ns();
 	return &x->xid[i];
 }
 

@@ -111,7 +111,7 @@ void zn_metrics_gpu_xids(struct zn_walk *w)
 	for (uint32_t i = 0; x && i < x->count; i++) {
 		if (x->xid[i].amdgpu)
 			continue;
-		w->sample.since_ms = x->xid[i].since_ms;
+		w->sample.since_ms = zn_state_wall_ms(w->state, x->xid[i].since_ns);
 		zn_walk_series(w);
 		zn_walk_label(w, "pci", x->xid[i].pci);
 		zn_walk_number(w, "xid", x->xid[i].xid);
@@ -141,7 +141,7 @@ void zn_metrics_gpu_xid_last(struct zn_walk *w)
 			zn_walk_label(w, "pid", "");
 		zn_walk_label(w, "command", e->command);
 		zn_walk_label(w, "job_id", e->job);
-		zn_walk_scaled(w, e->last_ms, 3);
+		zn_walk_scaled(w, zn_state_wall_ms(w->state, e->last_ns), 3);
 	}
 }
 
@@ -152,7 +152,7 @@ void zn_metrics_gpu_amdgpu_errors(struct zn_walk *w)
 	for (uint32_t i = 0; x && i < x->count; i++) {
 		if (!x->xid[i].amdgpu)
 			continue;
-		w->sample.since_ms = x->xid[i].since_ms;
+		w->sample.since_ms = zn_state_wall_ms(w->state, x->xid[i].since_ns);
 		zn_walk_series(w);
 		zn_walk_label(w, "pci", x->xid[i].pci);
 		zn_walk_label(w, "error", zn_amdgpu_label(x->xid[i].amdgpu));

@@ -238,7 +238,7 @@ static void job_ooms(struct zn_walk *w, const struct zn_job *job)
 		zn_walk_number(w, "pid", k->oom.event.tgid);
 		zn_walk_label(w, "command", k->oom.comm);
 		zn_walk_label(w, "limit_of", zn_oom_label(k->oom.event.detail));
-		zn_walk_scaled(w, time ? k->wall_ms : bytes, time ? 3 : 0);
+		zn_walk_scaled(w, time ? zn_state_wall_ms(w->state, k->oom.ns) : bytes, time ? 3 : 0);
 	}
 }
 

@@ -86,7 +86,7 @@ static void put_energy(struct zn_json *j, const struct zn_state *state, const st
 	zn_json_close(j, '}');
 }
 
-static void put_kill(struct zn_json *j, const struct zn_oom_kill *k)
+static void put_kill(struct zn_json *j, const struct zn_state *state, const struct zn_oom_kill *k)
 {
 	static const char *const keys[ZN_OOM_MEMORIES] = {"file_bytes", "anon_bytes", "shmem_bytes"};
 	const struct zn_oom *oom = &k->oom;
@@ -94,7 +94,7 @@ static void put_kill(struct zn_json *j, const struct zn_oom_kill *k)
 
 	zn_oom_says(k, says);
 	zn_json_open(j, '{');
-	zn_json_key_u64(j, "at_ms", k->wall_ms);
+	zn_json_key_u64(j, "at_ms", zn_state_wall_ms(state, k->oom.ns));
 	zn_json_key_u64(j, "pid", oom->event.tgid);
 	zn_json_key_text(j, "command", oom->comm);
 	zn_json_key_text(j, "step", k->step);
@@ -122,7 +122,7 @@ static void put_kills(struct zn_json *j, const struct zn_state *state, const str
 	zn_json_key_u64(j, "oom_kills", zn_job_shared_of(state->jobs, job)->oom_kills);
 	zn_json_key_open(j, "oom_killed", '[');
 	for (uint32_t i = 0; (k = zn_oom_kill(state->ooms, (struct zn_job_ref){job->slot, job->serial}, i)); i++)
-		put_kill(j, k);
+		put_kill(j, state, k);
 	zn_json_close(j, ']');
 }
 

@@ -242,6 +242,15 @@ static bool is_wanted(const struct zn_notify *n, const struct zn_notified *t, en
 	return !t->ends_ns || !t->number[to] || n->sender->sum[to].settled < t->number[to];
 }
 
+/* What an earlier message had of the i-th and those after it was not taken yet, and never is once this one is in its
+ * place. */
+static void forget_numbers(struct zn_notify *n, uint32_t i, enum zn_outbound to)
+{
+	for (; i < n->count; i++)
+		if (n->notified[i].number[to] > n->sender->sum[to].settled)
+			n->notified[i].number[to] = 0;
+}
+
 /* As many as there is room for. False: not all are in it. */
 static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to, bool resolved)
 {
@@ -257,6 +266,8 @@ static bool put_all(struct zn_notify *n, struct zn_json *j, enum zn_outbound to,
 			put_for_alertmanager(n, j, t);
 		if (j->out->full) {
 			zn_json_back(j, &mark);
+			if (resolved)
+				forget_numbers(n, i, to);
 			return false;
 		}
 		if (resolved && !t->number[to])

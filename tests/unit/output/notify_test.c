@@ -324,6 +324,39 @@ T(ends_that_one_does_not_take)
 	CHECK(strstr(text[ZN_TO_ALERTMANAGER], "\"0.1\"") && !strstr(text[ZN_TO_WEBHOOK], "resolved"));
 }
 
+/* The webhook is away while an alert ends, and back once a newer message has taken the place of that which says so, with
+ * no room for it. */
+T(an_end_whose_message_was_replaced)
+{
+	char label[32];
+	int told = 0;
+
+	begin();
+	wordy.summary = (struct zn_str){long_text, sizeof(long_text) - 1};
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	fire("the old one");
+	alerts.alert[0].rule = &wordy;
+	tick();
+	resolve_all();
+	tick();
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "the old one"));
+	for (unsigned i = 0; i < ZN_ALERTS_MAX; i++) {
+		snprintf(label, sizeof(label), "%u", i);
+		fire(label);
+		alerts.alert[i].rule = &wordy;
+	}
+	tick();
+	CHECK(!strstr(text[ZN_TO_WEBHOOK], "the old one"));
+	settle();
+	resolve_all();
+	for (int i = 0; i < 12; i++) {
+		tick();
+		told += strstr(text[ZN_TO_WEBHOOK], "the old one") != NULL;
+		settle();
+	}
+	CHECK(told > 0);
+}
+
 T(pending_ones_are_not_told)
 {
 	begin();
@@ -383,6 +416,7 @@ int main(void)
 	RUN(a_label_of_any_bytes);
 	RUN(as_many_as_there_can_be);
 	RUN(ends_that_one_does_not_take);
+	RUN(an_end_whose_message_was_replaced);
 	RUN(pending_ones_are_not_told);
 	RUN(without_a_sender);
 	check_dates();

@@ -29,6 +29,7 @@ uint64_t zn_stats_run_ns(struct zn_probe *p, uint32_t i, const char **name)
 
 static struct zn_sim sim;
 static struct zn_hardware hardware = {.count = 1};
+static struct zn_xids xids;
 static struct zn_agg agg;
 static struct zn_alerts alerts;
 static struct zn_jobs jobs;
@@ -60,6 +61,8 @@ static int simulate(bool server)
 	strcpy(hardware.device[0].id, "0");
 	zn_reading_set(&hardware.device[0].now, ZN_FIGURE_ECC_UNCORRECTED, 3);
 	view.hardware = &hardware;
+	zn_xids_add(&xids, "0000:3b:00.0", 79); /* of no process */
+	view.xids = &xids;
 	zn_agg_tick(&agg, zn_now_ns());
 	zn_sim_step(&sim, 6000);
 	zn_agg_tick(&agg, zn_now_ns() + ZN_NS_PER_S);

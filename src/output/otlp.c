@@ -76,12 +76,15 @@ static void put_attribute(struct zn_out *o, uint32_t field, const char *key, str
 	zn_protobuf_close(o, mark);
 }
 
-/* process.pid is a number by OpenTelemetry's conventions. */
+/* process.pid is a number by OpenTelemetry's conventions. Of no process there is none. */
 static void put_pid(struct zn_out *o, uint32_t field, struct zn_str digits)
 {
-	size_t mark = zn_protobuf_open(o, field), any;
 	uint64_t pid = 0;
+	size_t mark, any;
 
+	if (!digits.len)
+		return;
+	mark = zn_protobuf_open(o, field);
 	for (size_t i = 0; i < digits.len; i++)
 		pid = pid * 10 + (uint64_t)(digits.at[i] - '0');
 	zn_protobuf_word(o, KEY, "process.pid");

@@ -38,7 +38,7 @@ function readText(text) {
     if (!m) continue;
     const labels = {};
     for (const [, name, value] of (m[2] ?? '').matchAll(/([a-z_]+)="((?:\\.|[^"\\])*)"/g))
-      labels[name] = value.replace(/\\(.)/g, (_, c) => (c === 'n' ? '\n' : c));
+      if (name !== 'pid' || value) labels[name] = value.replace(/\\(.)/g, (_, c) => (c === 'n' ? '\n' : c));
     series.set(key(m[1], labels), { name: m[1], labels, value: Number(m[3].replace('+Inf', 'Infinity')) });
   }
   return { series, types };

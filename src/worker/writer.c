@@ -267,9 +267,12 @@ static void take_message(struct writer *s, size_t bytes)
 {
 	const struct message *m = &s->message;
 
-	if (bytes < HEAD_BYTES || m->directory >= ZN_DIRECTORY_COUNT || s->folder[m->directory] < 0 ||
-		!is_name(m->name))
+	if (bytes < HEAD_BYTES || m->directory >= ZN_DIRECTORY_COUNT || !s->path[m->directory] || !is_name(m->name))
 		return;
+	if (s->folder[m->directory] < 0) { /* which was not known when this was handed over */
+		note_failure(s, m->directory, m->verb == REMOVE ? "remove" : "write", s->folder[m->directory]);
+		return;
+	}
 	follow_path(s, m->directory);
 	if (m->verb == REMOVE)
 		do_remove(s);

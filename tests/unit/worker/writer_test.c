@@ -387,6 +387,27 @@ T(stuck_at_both_ends)
 	waitpid(pid, NULL, 0);
 }
 
+/* It was slow at the start, and then there was no folder: what it was given is lost, which is told. */
+T(slow_and_without_a_folder)
+{
+	const char *const dir[ZN_DIRECTORY_COUNT] = {"/proc/zernel/reports", spool};
+	pthread_t stopper;
+	char why[ZN_TEXT_MAX];
+
+	empty_folder();
+	writer.worker.pid = 0;
+	said_from = lseek(STDERR_FILENO, 0, SEEK_END);
+	CHECK_EQ(pthread_create(&stopper, NULL, stop_at_once, NULL), 0);
+	CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
+	pthread_join(stopper, NULL);
+	CHECK(put("a", 100) && put("b", 100));
+	kill(writer.worker.pid, SIGCONT);
+	settle(2);
+	zn_writer_close(&writer);
+	CHECK_EQ(done.failed, 2);
+	CHECK_EQ(said("cannot write /proc/zernel/reports/a: No such file or directory"), 1);
+}
+
 /* ---- disks ---- */
 
 static bool mount_disk(const char *options)
@@ -897,6 +918,7 @@ int main(void)
 	RUN(burst);
 	RUN(stuck);
 	RUN(stuck_at_both_ends);
+	RUN(slow_and_without_a_folder);
 	RUN(burst_without_privileges);
 	on_disks();
 	RUN(folder_removed);

@@ -185,21 +185,6 @@ static struct zn_str read_file(struct zn_control_request *r, const char *name)
 	return text;
 }
 
-/* The report that was kept of a job; of several restarts the last, unless one was asked for. */
-static struct zn_str kept_report(struct zn_control_request *r)
-{
-	uint32_t restart = restart_of(r), last = restart == ZN_UNKNOWN ? RESTARTS_TRIED - 1 : restart;
-	uint32_t first = restart == ZN_UNKNOWN ? 0 : restart;
-	struct zn_str text = {r->report, 0};
-	char name[ZN_NAME_BYTES];
-
-	for (uint32_t i = last + 1; !text.len && r->state->options->report_dir[0] && i-- > first;) {
-		zn_job_file(name, "", value_of(r, ZN_KEY_ID), i, ".json");
-		text = read_file(r, name);
-	}
-	return text;
-}
-
 /* Others may be able to write into the folder: the file must be about this job, and name the owner of that. */
 static bool may_read(struct zn_control_request *r, struct zn_str report)
 {
@@ -211,6 +196,53 @@ static bool may_read(struct zn_control_request *r, struct zn_str report)
 		return false;
 	return r->asker.any ||
 		(whose.len && *whose.at >= '0' && *whose.at <= '9' && zn_json_integer(whose) == r->asker.uid);
+}
+
+/* The newest of some files that the asker may read. */
+struct kept {
+	char name[ZN_NAME_BYTES]; /* empty: none so far */
+	uint64_t ms;
+};
+
+/* when: the member that says of when it is */
+static void keep_newer(struct zn_control_request *r, struct kept *k, const char *name, const char *when)
+{
+	struct zn_str text = read_file(r, name);
+	uint64_t ms = zn_json_integer(zn_json_member(text, when));
+
+	if (!text.len || zn_json_check(text) || !may_read(r, text) || (k->name[0] && ms <= k->ms))
+		return;
+	k->ms = ms;
+	snprintf(k->name, sizeof(k->name), "%s", name);
+}
+
+/* Restarts of a job whose files are looked at: the one that was asked for, else that of the job, else all. */
+struct restarts {
+	uint32_t first, end;
+};
+
+static struct restarts restarts_of(struct zn_control_request *r)
+{
+	uint32_t asked = restart_of(r);
+	const struct zn_job *job = find_job(r);
+
+	if (asked == ZN_UNKNOWN && job)
+		asked = job->restart;
+	return asked == ZN_UNKNOWN ? (struct restarts){0, RESTARTS_TRIED} : (struct restarts){asked, asked + 1};
+}
+
+/* Ids begin anew in time, so the highest restart need not be the last run. */
+static struct zn_str kept_report(struct zn_control_request *r)
+{
+	struct restarts of = restarts_of(r);
+	struct kept k = {0};
+	char name[ZN_NAME_BYTES];
+
+	for (uint32_t i = of.end; r->state->options->report_dir[0] && i-- > of.first;) {
+		zn_job_file(name, "", value_of(r, ZN_KEY_ID), i, ".json");
+		keep_newer(r, &k, name, "end_ms");
+	}
+	return k.name[0] ? read_file(r, k.name) : (struct zn_str){r->report, 0};
 }
 
 static int find_report(struct zn_control_request *r, struct zn_str *report)
@@ -228,7 +260,7 @@ static int find_report(struct zn_control_request *r, struct zn_str *report)
 		return o.full ? fail_with(r, -EMSGSIZE, "the report is too long") : 0;
 	}
 	*report = kept_report(r);
-	if (!report->len || zn_json_check(*report) || !may_read(r, *report))
+	if (!report->len)
 		return fail_with(r, -ENOENT, "no report of job %s here, or it is not yours", value_of(r, ZN_KEY_ID));
 	return 0;
 }
@@ -251,35 +283,25 @@ static int send_report(struct zn_control_request *r, struct zn_out *o)
 	return 0;
 }
 
-/* The last record that was kept, by its time: files of an earlier daemon may be there. */
 static struct zn_str kept_hang(struct zn_control_request *r)
 {
-	uint32_t restart = restart_of(r), best = 0;
-	struct zn_job *job = find_job(r);
-	uint64_t best_ms = 0, at_ms;
+	struct restarts of = restarts_of(r);
+	struct kept k = {0};
 	char name[ZN_NAME_BYTES];
 
-	if (restart == ZN_UNKNOWN)
-		restart = job ? job->restart : 0;
-	for (uint32_t n = 1; r->state->options->report_dir[0] && n <= ZN_FLIGHTS; n++) {
-		zn_job_file_hang(name, value_of(r, ZN_KEY_ID), restart, n);
-		at_ms = zn_json_integer(zn_json_member(read_file(r, name), "at_ms"));
-		if (at_ms > best_ms) {
-			best_ms = at_ms;
-			best = n;
+	for (uint32_t i = of.end; r->state->options->report_dir[0] && i-- > of.first;)
+		for (uint32_t n = 1; n <= ZN_FLIGHTS; n++) {
+			zn_job_file_hang(name, value_of(r, ZN_KEY_ID), i, n);
+			keep_newer(r, &k, name, "at_ms");
 		}
-	}
-	if (!best)
-		return (struct zn_str){r->report, 0};
-	zn_job_file_hang(name, value_of(r, ZN_KEY_ID), restart, best);
-	return read_file(r, name);
+	return k.name[0] ? read_file(r, k.name) : (struct zn_str){r->report, 0};
 }
 
 static int send_hang(struct zn_control_request *r, struct zn_out *o)
 {
 	struct zn_str json = kept_hang(r);
 
-	if (!json.len || zn_json_check(json) || !may_read(r, json))
+	if (!json.len)
 		return fail_with(
 			r, -ENOENT, "no hang of job %s was recorded here, or it is not yours", value_of(r, ZN_KEY_ID));
 	zn_out_bytes(o, json.at, json.len);

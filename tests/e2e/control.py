@@ -330,7 +330,14 @@ def reports_of_forgotten_jobs():
     for name, text in (("50", json.dumps({**report, "job_id": "50"})),
                        ("51", json.dumps({**report, "job_id": "51", "uid": 1})),
                        ("52", json.dumps({**report, "job_id": "50"})), ("53", "{"), ("54", ""),
-                       ("55_3", json.dumps({**report, "job_id": "55", "restart": 3}))):
+                       ("55_3", json.dumps({**report, "job_id": "55", "restart": 3})),
+                       ("59_3", json.dumps({**report, "job_id": "59", "restart": 3, "uid": 1})),
+                       ("59", json.dumps({**report, "job_id": "59", "end_ms": report["end_ms"] + 1})),
+                       ("60_2", json.dumps({**report, "job_id": "60", "restart": 2})),
+                       ("60", json.dumps({**report, "job_id": "60", "uid": 1, "end_ms": report["end_ms"] + 1})),
+                       ("hang-report-of-job-59.1", json.dumps({"job_id": "59", "uid": report["uid"], "at_ms": 5})),
+                       ("hang-report-of-job-59_2.3", json.dumps({"job_id": "59", "uid": report["uid"], "at_ms": 9})),
+                       ("hang-report-of-job-59_2.4", json.dumps({"job_id": "59", "uid": 1, "at_ms": 11}))):
         with open(place(f"reports/{name}.json"), "w") as file:
             file.write(text)
     os.symlink("/etc/passwd", place("reports/56.json"))
@@ -338,6 +345,10 @@ def reports_of_forgotten_jobs():
     equal(parse_json(said("report", "50", "--json", user=NOBODY))["job_id"], "50", "its owner")
     equal(parse_json(said("report", "51", "--json"))["job_id"], "51", "root")
     equal(parse_json(said("report", "55", "--json"))["restart"], 3, "the last restart")
+    equal(parse_json(said("report", "59", "--json"))["restart"], 0, "ids have begun anew: the last run")
+    equal(parse_json(said("report", "60", "--json", user=NOBODY))["restart"], 2, "the last run of his own")
+    equal(parse_json(said("hang", "59", "--json", user=NOBODY))["at_ms"], 9, "the last hang of his own")
+    equal(parse_json(said("hang", "59", "--json"))["at_ms"], 11, "the last hang")
     check("50" in said("report", "50") and len(said("report", "50", "--line")) > 10, "as a page, and as a line")
     for name, user in (("51", NOBODY), ("52", None), ("53", None), ("54", None), ("56", None), ("57", None),
             ("58", None)):

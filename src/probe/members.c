@@ -27,12 +27,19 @@ static uint32_t server_by_pid(const struct zn_services *s, uint32_t pid)
 	return NONE;
 }
 
+/* A login, a pane of a terminal or a notebook begins a session of its own, and what started several of them serves with
+ * none. What is root's may have given its children to another user. */
+static bool serves_with(const struct zn_service_member *above, const struct zn_service_member *m)
+{
+	return above->session == m->session && (above->owner == m->owner || !above->owner);
+}
+
 static uint32_t nearest_above(const struct zn_services *s, const struct zn_service_member *m)
 {
 	for (uint32_t i = 0; i < ZN_SERVICE_PARENTS && m->parent[i]; i++) {
 		uint32_t found = server_by_pid(s, m->parent[i]);
 
-		if (found != NONE)
+		if (found != NONE && serves_with(&s->server[found], m))
 			return found;
 	}
 	return NONE;

@@ -239,7 +239,7 @@ static bool is_with(const struct zn_service_member *g, const struct candidate *c
 		return true;
 	for (uint32_t i = 0; i < ZN_SERVICE_PARENTS && g->parent[i]; i++)
 		if (g->parent[i] == c->pid)
-			return true;
+			return g->session == c->stat.session;
 	return false;
 }
 

@@ -72,6 +72,41 @@ T(workers_that_fork_are_one_service)
 	CHECK_EQ(j.engine[0].root, 1);
 }
 
+/* Two users who came over ssh, or two panes of one terminal: the server above both serves with neither. */
+T(what_starts_sessions_serves_with_none)
+{
+	begin();
+	add_server(9, 22, 1)->session = 9;
+	add_server(10, 8000, 9)->session = 10;
+	add_server(20, 8001, 9)->session = 20;
+	add_server(21, 8002, 20)->session = 20;
+	add_server(22, 8003, 20)->session = 20;
+	add_engine(0, 11, 10)->session = 10;
+	add_engine(1, 23, 20)->session = 20;
+	add_engine(2, 33, 9)->session = 33;
+	s->server[1].owner = s->gpu[0].owner = 1000;
+	s->server[2].owner = s->server[3].owner = s->gpu[1].owner = 1001;
+	s->server[4].owner = 1002; /* by a program that changes the user */
+	zn_members_join(s, &j);
+	CHECK_EQ(j.server[1].root, 1);
+	CHECK_EQ(j.server[2].root, 2);
+	CHECK_EQ(j.server[3].root, 2);
+	CHECK_EQ(j.server[4].root, 4);
+	CHECK_EQ(j.engine[0].root, 2);
+	CHECK_EQ(j.engine[1].root, 3);
+	CHECK_EQ(j.engine[2].root, 0);
+}
+
+/* As of a web server whose workers have given up root's rights. */
+T(workers_of_another_user_are_roots_that_is_above_them)
+{
+	begin();
+	add_server(10, 8000, 1);
+	add_server(11, 8000, 10)->owner = 33;
+	zn_members_join(s, &j);
+	CHECK_EQ(j.server[1].root, 0);
+}
+
 T(an_engine_that_is_the_server)
 {
 	begin();
@@ -172,6 +207,8 @@ int main(void)
 {
 	RUN(an_engine_belongs_to_the_server_above_it);
 	RUN(workers_that_fork_are_one_service);
+	RUN(what_starts_sessions_serves_with_none);
+	RUN(workers_of_another_user_are_roots_that_is_above_them);
 	RUN(an_engine_that_is_the_server);
 	RUN(an_engine_at_the_other_end_of_a_socket);
 	RUN(shards_belong_to_the_router_that_asks_them);

@@ -388,7 +388,7 @@ static const struct zn_metric table[] = {
 	{"zernel_offcpu_seconds_total", COUNTER, "pid,state", zn_metrics_process_counts, &offcpu,
 		"Time that threads slept, added up over threads, by what they slept in."},
 	{"zernel_tcp_sent_bytes_total", COUNTER, "pid", zn_metrics_process_counts, &tcp_sent,
-		"Bytes that a process gave to TCP, loopback included. RDMA and NVLink do not pass the kernel and are in no figure."},
+		"Bytes that a process gave to TCP, loopback included; those of sendfile() and splice() from Linux 6.5 on. RDMA and NVLink do not pass the kernel and are in no figure."},
 	{"zernel_tcp_received_bytes_total", COUNTER, "pid", zn_metrics_process_counts, &tcp_received,
 		"Bytes that a process took from TCP; what splice() takes is not seen."},
 	{"zernel_tcp_retransmits_total", COUNTER, "pid", zn_metrics_process_counts, &tcp_retransmits,

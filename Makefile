@@ -83,7 +83,8 @@ SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/options
 	model/xid model/slowness model/failed model/rdma job/message output/report output/report_text output/notify output/export \
 	output/requests_json output/failed_json output/metrics_failed output/why output/ghosts_json output/sampled_json \
 	output/report_gaps output/report_cells output/report_line output/flight output/rates_json probe/calibrate probe/nodes \
-	codec/ras codec/dcgm model/oom model/ports job/ghosts
+	codec/ras codec/dcgm model/oom model/ports job/ghosts probe/kernel probe/objects probe/hooks probe/attach probe/judge \
+	probe/libraries probe/services job/suspicion job/cgroup
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@

@@ -324,8 +324,8 @@ T(ends_that_one_does_not_take)
 	CHECK(strstr(text[ZN_TO_ALERTMANAGER], "\"0.1\"") && !strstr(text[ZN_TO_WEBHOOK], "resolved"));
 }
 
-/* The webhook is away while an alert ends, and back once a newer message, which has no room for that, has taken the place
- * of the one which says so. */
+/* The webhook is away while an alert ends, and back once a newer message, with no room for that, has taken the place of
+ * the one which says so. */
 T(an_end_whose_message_was_replaced)
 {
 	char label[32];

@@ -643,9 +643,9 @@ static bool is_joined(struct zn_find *f, int seconds)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += seconds;
-	return pthread_timedjoin_np(f->thread, NULL, &until) == 0;
+	return pthread_clockjoin_np(f->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
 }
 
 /* False: the thread is stuck in a read that does not return, or probes do not go. */

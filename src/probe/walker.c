@@ -774,9 +774,9 @@ void zn_walker_close(struct zn_walker *w)
 	if (w->running) {
 		eventfd_write(w->stop_fd, 1);
 		zn_reader_hang_up(&w->naming->reader);
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_sec += STOP_S;
-		if (pthread_timedjoin_np(w->thread, NULL, &until)) {
+		if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until)) {
 			zn_log(ZN_WARN,
 				"stacks: a process does not let its memory be read; leaving without waiting for it");
 			_exit(EXIT_SUCCESS); /* the kernel takes the probes away */

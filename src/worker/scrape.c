@@ -115,7 +115,11 @@ static void on_talking(struct zn_scrape *s)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n <= 0) {
+	if (n < 0) { /* reset: what came may be half of it */
+		finish_scrape(s, ZN_SCRAPE_UNREACHABLE);
+		return;
+	}
+	if (n == 0) {
 		conclude_answer(s, false);
 		return;
 	}

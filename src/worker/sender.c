@@ -273,6 +273,8 @@ static int read_token(const char *path, char token[ZN_TOKEN_MAX + 1], char why[Z
 	struct zn_tokens tokens = {0};
 	int err = path[0] ? zn_token_read(&tokens, path, why) : 0;
 
+	if (path[0] && !err)
+		zn_token_warn(path);
 	memcpy(token, tokens.token[0], ZN_TOKEN_MAX);
 	explicit_bzero(&tokens, sizeof(tokens));
 	return err;

@@ -290,7 +290,8 @@ def a_new_token_is_read_while_it_runs():
     hang_up(old, None)
     receiver = Receiver(good)
     daemon = Daemon("--simulate", "--otlp", receiver.url, "--otlp-interval-ms", "1000", "--outbound-token-file", path,
-                    expect=["SIGHUP: token file .*/private/token:1: .*; the old one stays"])
+                    expect=["SIGHUP: token file .*/private/token:1: .*; the old one stays",
+                            "token file .*/private/token: every user may read it"])
     equal(next_token(), old, "the token at first")
     hang_up("short", "the old one stays")
     equal(next_token(), old, "the token after a bad file")

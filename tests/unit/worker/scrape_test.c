@@ -108,6 +108,14 @@ T(it_is_something_else)
 	end(ZN_SCRAPE_NOT_UNDERSTOOD);
 }
 
+T(it_is_killed_amid_its_answer)
+{
+	begin();
+	answer("HTTP/1.1 200 OK\r\n\r\n" LINE);
+	setsockopt(peer, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)); /* a reset */
+	end(ZN_SCRAPE_UNREACHABLE);
+}
+
 /* A header for ever, a body for ever: what is read is bounded. */
 T(it_never_ends)
 {
@@ -172,6 +180,7 @@ int main(void)
 	RUN(it_answers);
 	RUN(it_refuses);
 	RUN(it_is_something_else);
+	RUN(it_is_killed_amid_its_answer);
 	RUN(it_never_ends);
 	RUN(it_hangs);
 	RUN(it_is_not_there_and_comes_back);

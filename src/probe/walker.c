@@ -152,6 +152,7 @@ static int python_find(struct zn_walker *w, struct process *p, uint32_t row, cha
 }
 
 static void slots_move(struct zn_walker *w, uint32_t row);
+static void slots_new(struct zn_walker *w, uint64_t now_ns);
 static void process_end(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns);
 static void process_begin(struct zn_walker *w, struct process *p, uint32_t id, uint32_t pid);
 
@@ -207,11 +208,13 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 
 static void missed_take(struct zn_walker *w, struct process *p, uint32_t row);
 
+/* What it did last has a place while it is known whose that is. */
 static void process_end(struct zn_walker *w, struct process *p, uint32_t row, uint64_t now_ns)
 {
 	struct zn_stacks_root *root;
 
 	if (p->there) {
+		slots_new(w, now_ns);
 		zn_stacks_lock(w->stacks);
 		memset(p->sampled, 0, sizeof(p->sampled)); /* what is left is told as it was sampled */
 		missed_take(w, p, row);

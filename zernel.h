@@ -7836,7 +7836,7 @@ void zn_naming_close(struct zn_naming *n);
 /* The process that held a reader up last; 0: none, or it is read again. */
 uint32_t zn_naming_held(const struct zn_naming *n);
 bool zn_naming_waits(struct zn_naming *n, uint32_t owner); /* no copied stack of his is read now */
-/* As zn_python_find(). */
+/* As zn_python_find(); -EBUSY: it was not asked, or did not answer. */
 int zn_naming_find(
 	struct zn_naming *n, const struct zn_naming_of *of, struct zn_python_process *to, char why[ZN_TEXT_MAX]);
 /* The frames of a stack, which zn_naming_frame() has until something else is asked; -errno: they cannot be read. */

@@ -78,7 +78,9 @@ bool zn_judge_library(struct zn_judge *j, const struct zn_lib *lib, bool blocked
 	if (allowed == ZN_USER_LIBRARIES_ALL && lib->fd >= 0)
 		return true;
 	if (lib->fd < 0)
-		snprintf(why, ZN_TEXT_MAX, "root may not open it: it lies on a file system of a user");
+		snprintf(why, ZN_TEXT_MAX,
+			"root may not open it: it lies on a file system of a user, or its server takes "
+			"root for nobody and its mode keeps others out");
 	else if (!lib->kept && allowed == ZN_USER_LIBRARIES_NONE)
 		snprintf(why, ZN_TEXT_MAX, "it is not the system's, and --user-libraries is none");
 	else if (lib->id.flags & ZN_MAPPING_FUSE)

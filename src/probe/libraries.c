@@ -299,6 +299,10 @@ static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct sta
 	}
 	zn_mappers_identify_file(&l->judge.mappers, fd, seen->pid, seen->from, &id);
 	lib = find_by_id(l, &id);
+	if (lib && lib->fd < 0) { /* which could not be opened when it was met; it waits, and is judged anew */
+		set_file(lib, fd, st);
+		return lib;
+	}
 	if (lib) { /* through another overlay */
 		add_alias(lib, st);
 		close(fd);
@@ -316,8 +320,8 @@ static struct zn_lib *meet_file(struct zn_libraries *l, int fd, const struct sta
 	return hook_library(l, lib) ? lib : NULL;
 }
 
-/* A file that root may not open: it is on a FUSE file system without allow_other, or on one that is mounted in a
- * user namespace. It is shown, not hooked. */
+/* A file that root may not open: it is on a FUSE file system without allow_other, on one that is mounted in a user
+ * namespace, or on one of a server that takes root for nobody. It is shown, not hooked. */
 static struct zn_lib *meet_closed(struct zn_libraries *l, int pid, uint64_t from, struct zn_str path)
 {
 	struct zn_file_id id;
@@ -374,6 +378,14 @@ static struct zn_lib *find_row(struct zn_libraries *l, const struct stat *st)
 	return NULL;
 }
 
+/* Nothing is known of the file: all processes are looked at once more. */
+static int miss_file(struct zn_libraries *l)
+{
+	count_lost(l, ZN_LOST_LIBRARY);
+	l->budget.again = true;
+	return 0;
+}
+
 int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t to, struct zn_str path)
 {
 	struct zn_lib *lib = NULL;
@@ -385,6 +397,8 @@ int zn_libraries_take(struct zn_libraries *l, int pid, uint64_t from, uint64_t t
 	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && (errno == ENOENT || errno == ESRCH))
 		return -ENOENT;
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return miss_file(l);
 	if (fd < 0) {
 		lib = meet_closed(l, pid, from, path);
 	} else if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {

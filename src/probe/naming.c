@@ -258,7 +258,7 @@ int zn_naming_find(
 			err == -EBUSY || err == -ETIMEDOUT
 				? "it, or another process of its user, holds up who reads its memory"
 				: "no process is there to read its memory");
-		return -EAGAIN;
+		return -EBUSY;
 	}
 	*to = page->python;
 	snprintf(why, ZN_TEXT_MAX, "%.*s", ZN_TEXT_MAX - 1, page->why);

@@ -23,6 +23,7 @@
 #define IDLE_NS   (3 * ZN_NS_PER_S)
 #define AGE_NS    (10 * ZN_NS_PER_S)
 #define TRIES     12 /* of finding Python, each twice as late as the one before */
+#define NOT_ASKED 8  /* as after so many, while nobody can be asked: each 26 s, and they are not used up */
 #define STOP_S    5
 
 /* What is known of the process of a row. */
@@ -183,6 +184,8 @@ static void python_try(struct zn_walker *w, struct process *p, uint32_t row, uin
 
 	p->next_ns = now_ns + ((uint64_t)ROUND_MS << p->tries++) * ZN_NS_PER_MS;
 	err = plain_try(w, p, row, python_find(w, p, row, why), now_ns);
+	if (err == -EBUSY && p->tries > NOT_ASKED)
+		p->tries = NOT_ASKED;
 	if (err && p->plain)
 		return;
 	if (!err && !tables_map(w))

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,8 +99,10 @@ void zn_mappers_close(struct zn_mappers *m)
 
 int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t start, struct zn_file_id *to)
 {
+	struct stat st;
+
 	(void)m, (void)tgid, (void)start;
-	*to = (struct zn_file_id){0};
+	*to = (struct zn_file_id){.ino = stat(file, &st) ? 0 : st.st_ino, .dev = 1};
 	return 0;
 }
 
@@ -287,6 +290,51 @@ T(what_a_user_brought_becomes_the_systems)
 	options = (struct zn_options){.user_libraries = ZN_USER_LIBRARIES_SAFE};
 }
 
+/* As on a file server that takes root for nobody, until the file's mode is another one. */
+T(a_library_that_could_not_be_opened_at_first)
+{
+	struct mapping user;
+
+	if (!is_root())
+		return;
+	begin();
+	user = start(SECOND);
+	CHECK_EQ(seteuid(THIRD), 0); /* who may not look at others */
+	take(&user);
+	CHECK_EQ(seteuid(0), 0);
+	zn_libraries_check(libraries);
+	CHECK_EQ(attached, 0);
+	take(&user);
+	zn_libraries_check(libraries);
+	CHECK_EQ(attached, 1);
+	CHECK_EQ(zn_libraries_quota(libraries)->used, 1);
+	stop(&user);
+	end();
+}
+
+/* No descriptor was left to open it with: it is counted, and looked for again. */
+T(a_library_for_which_no_descriptor_is_left)
+{
+	struct rlimit limit, none;
+	struct mapping user;
+
+	if (!is_root())
+		return;
+	begin();
+	user = start(SECOND);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){0, limit.rlim_max};
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	take(&user);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	CHECK_EQ(memory.arena.shared->lost[ZN_LOST_LIBRARY], 1);
+	CHECK(zn_libraries_again(libraries));
+	take(&user);
+	CHECK_EQ(attached, 1);
+	stop(&user);
+	end();
+}
+
 /* No descriptor was left to ask the kernel with. */
 T(a_library_stays_while_it_is_not_known_who_maps_it)
 {
@@ -317,6 +365,8 @@ int main(void)
 {
 	RUN(a_library_goes_by_the_time_of_whoever_has_some);
 	RUN(what_a_user_brought_becomes_the_systems);
+	RUN(a_library_that_could_not_be_opened_at_first);
+	RUN(a_library_for_which_no_descriptor_is_left);
 	RUN(a_library_stays_while_it_is_not_known_who_maps_it);
 	return t_end();
 }

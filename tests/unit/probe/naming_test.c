@@ -73,12 +73,12 @@ T(held_up)
 {
 	start();
 	answer = -ETIMEDOUT;
-	CHECK_EQ(find_python(&of), -EAGAIN);
+	CHECK_EQ(find_python(&of), -EBUSY);
 	CHECK_EQ(asked, 1);
 	CHECK_EQ(zn_naming_held(&naming), 70);
 	answer = 0;
 	CHECK_EQ(ask_names(&of), -EBUSY); /* nobody is asked, whatever it is about */
-	CHECK_EQ(find_python(&of), -EAGAIN);
+	CHECK_EQ(find_python(&of), -EBUSY);
 	CHECK_EQ(asked, 1);
 	find_python(&other);
 	CHECK_EQ(asked, 2);
@@ -103,7 +103,7 @@ T(files_held_up)
 	CHECK_EQ(zn_naming_held(&naming), 0);
 	answer = 0;
 	CHECK(ask_names(&of) != -EBUSY);
-	CHECK(find_python(&of) != -EAGAIN);
+	CHECK(find_python(&of) != -EBUSY);
 	CHECK_EQ(asked, 3);
 	CHECK_EQ(ask_functions(&other), 0);
 	clock_ns += HOLD_S * ZN_NS_PER_S;
@@ -147,7 +147,7 @@ T(no_reader)
 {
 	start();
 	answer = -EPIPE;
-	CHECK_EQ(find_python(&of), -EAGAIN);
+	CHECK_EQ(find_python(&of), -EBUSY);
 	CHECK_EQ(ask_names(&of), -EPIPE);
 	CHECK_EQ(asked, 2);
 	CHECK_EQ(zn_naming_held(&naming), 0);

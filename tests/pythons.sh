@@ -36,6 +36,8 @@ fetch() {
 }
 
 dir=$(mkdir -p "$1" && cd "$1" && pwd)
+exec 9> "$dir.lock" # another one may fetch the same
+flock 9
 [ -e "$dir/done" ] && exit
 trap 'echo "pythons.sh: Pythons of Debian sid cannot be fetched; tests use those of this machine" >&2' ERR
 set -E

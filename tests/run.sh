@@ -147,6 +147,12 @@ unit() {
 	run day 900 "$tests/scenario_test" day
 }
 
+# From Debian's archive, for some of the tests of the whole machine, which would wait for it.
+fetched() {
+	renice -n 15 "$BASHPID" >/dev/null
+	{ tests/pythons.sh build/pythons; tests/real/files.sh build/real; } >"$work/fetched" 2>&1
+}
+
 # Daemons that simulate,
 simulated() {
 	run load 900 "$python" tests/load/run.py --simulated
@@ -165,7 +171,7 @@ received() {
 }
 
 # No time decides in these. What they leave of the processors is for BESIDE.
-for lane in whole simulated received unit; do
+for lane in whole simulated received unit fetched; do
 	behind "$lane" "$lane"
 done
 while read -r -a command; do

@@ -47,6 +47,8 @@ unpack() {
 }
 
 to=$(mkdir -p "$1" && cd "$1" && pwd) || exit
+exec 9> "$to.lock" # another one may fetch the same
+flock 9
 [ "$(dpkg --print-architecture)" = amd64 ] || { echo "absent: real libraries: they are amd64's"; exit; }
 for row in "${rows[@]}"; do
 	read -d '' -ra row <<< "$row"

@@ -3543,13 +3543,17 @@ bool zn_tree_step(struct zn_tree *t);                                 /* false: 
 void zn_tree_close(struct zn_tree *t);
 
 struct zn_procfs_stat {
-	char state; /* as proc(5) has it: R, S, D, T, t, Z, ...; 0: not known */
+	char state; /* of its main thread, as proc(5) has it: R, S, D, T, t, Z, ...; 0: not known */
 	uint32_t parent, session;
+	uint32_t threads;     /* a main thread that has ended counts until the last one has */
 	uint64_t cpu_ticks;   /* of all its threads, without its children; sysconf(_SC_CLK_TCK) a second */
 	uint64_t start_ticks; /* since boot */
 };
 /* Reads proc_root/PID/stat, which takes no lock that a user could hold. False: there is none. */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to);
+/* Its main thread has ended, and others have not: /proc/PID shows none of what they have, as their open files. */
+bool zn_procfs_headless(const struct zn_procfs_stat *s);
+bool zn_procfs_ended(const struct zn_procfs_stat *s); /* all its threads have */
 /* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. */
 uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
 /* Of its main thread alone, by proc_root/PID/schedstat: how long it ran, and waited for a CPU. False: not known. */
@@ -6826,7 +6830,8 @@ bool zn_process_all_shown(void); /* whether /proc shows all processes here */
 uint64_t zn_start_ticks(int pid);
 uint64_t zn_start_ns(int pid); /* of CLOCK_BOOTTIME; 0: gone */
 /* Whether a process has a device of a driver of GPUs open, by the kernel's numbers, whatever its file is called.
- * Unknown: it has more open files than are looked at, and none of those is one; or they cannot be read. minors: the
+ * Unknown: it has more open files than are looked at, and none of those is one; or they cannot be read; or its main
+ * thread has ended and no other one shows any. minors: the
  * numbers of its GPUs, a bit each, where the major number is one of numbered (none of them: NVIDIA's). */
 enum zn_open_gpus { ZN_OPEN_GPUS_NONE, ZN_OPEN_GPUS_SOME, ZN_OPEN_GPUS_UNKNOWN };
 enum zn_open_gpus zn_open_gpus(

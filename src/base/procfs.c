@@ -213,7 +213,7 @@ bool zn_procfs_contained(const char *proc_root, uint32_t pid)
 }
 
 /* The name before the last ')' is hostile. Fields 3 (state), 4 (parent), 6 (session), 14 and 15 (time in user space
- * and in the kernel), 22 (start). */
+ * and in the kernel), 20 (threads), 22 (start). */
 bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *to)
 {
 	char path[ZN_TEXT_MAX], text[1024];
@@ -224,12 +224,22 @@ bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *
 	snprintf(path, sizeof(path), "%s/%u/stat", proc_root, pid);
 	at = zn_file_read(path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
 	if (!at ||
-		sscanf(at, ") %c %u %*d %u %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
-			&to->state, &to->parent, &to->session, &user, &system, &start) != 6)
+		sscanf(at, ") %c %u %*d %u %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %u %*d %llu",
+			&to->state, &to->parent, &to->session, &user, &system, &to->threads, &start) != 7)
 		return false;
 	to->cpu_ticks = user + system;
 	to->start_ticks = start;
 	return true;
+}
+
+bool zn_procfs_headless(const struct zn_procfs_stat *s)
+{
+	return s->state == 'Z' && s->threads > 1;
+}
+
+bool zn_procfs_ended(const struct zn_procfs_stat *s)
+{
+	return s->state == 'X' || (s->state == 'Z' && !zn_procfs_headless(s));
 }
 
 bool zn_procfs_schedstat(const char *proc_root, uint32_t pid, uint64_t *run_ns, uint64_t *queued_ns)

@@ -91,8 +91,7 @@ static bool lives_on(const struct zn_holder *h)
 {
 	struct zn_procfs_stat stat;
 
-	return zn_procfs_stat("/proc", h->pid, &stat) && stat.start_ticks == h->start_ticks && stat.state != 'Z' &&
-		stat.state != 'X';
+	return zn_procfs_stat("/proc", h->pid, &stat) && stat.start_ticks == h->start_ticks && !zn_procfs_ended(&stat);
 }
 
 static void judge_holders(struct zn_ghosts *g, struct zn_jobs *jobs, uint32_t before_count, uint64_t now_ns)

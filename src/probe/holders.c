@@ -5,7 +5,8 @@
  *
  * Limits: of root's processes those of jobs alone are looked at: the others are the node's own. A user who has most
  * holders leaves as much room as he takes, so others are in the table too. Of one process the lowest 4,096 open files
- * are looked at: if no GPU is among them and there are more, it is counted as one that is not known, and is no holder.
+ * are looked at: if no GPU is among them and there are more, it is counted as one that is not known, and is no holder;
+ * so is one whose threads end and none of which shows its open files any more.
  */
 #include <bpf/bpf.h>
 #include <ctype.h>

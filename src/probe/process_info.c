@@ -252,7 +252,7 @@ struct open_gpus {
 	const uint64_t *majors, *numbered;
 	uint64_t minors;
 	enum zn_open_gpus open;
-	int seen;
+	int seen, pid;
 };
 
 static bool has_major(const uint64_t majors[ZN_MAJOR_WORDS], uint32_t major)
@@ -265,6 +265,8 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	struct open_gpus *gpus = to;
 	uint32_t major, minor;
 
+	if (!isdigit((unsigned char)name[0]))
+		return true;
 	if (gpus->seen++ >= FDS_MAX) {
 		if (gpus->open == ZN_OPEN_GPUS_NONE)
 			gpus->open = ZN_OPEN_GPUS_UNKNOWN;
@@ -280,18 +282,46 @@ static bool open_gpu_entry(void *to, int dir, const char *name)
 	return true;
 }
 
+/* Its threads share their open files, so those of the first that has any are all. */
+static bool open_gpu_thread(void *to, int dir, const char *name)
+{
+	struct open_gpus *gpus = to;
+	char path[64];
+
+	(void)dir;
+	snprintf(path, sizeof(path), "/proc/%d/task/%lu/fd", gpus->pid, strtoul(name, NULL, 10));
+	zn_dir_read(path, open_gpu_entry, gpus);
+	return !gpus->seen;
+}
+
+/* A main thread that has ended has no open files any more, while another one may be stuck in the driver of a GPU. */
+static void look_behind_main(struct open_gpus *gpus)
+{
+	struct zn_procfs_stat stat;
+	char path[32];
+
+	if (gpus->seen || !zn_procfs_stat("/proc", (uint32_t)gpus->pid, &stat) || !zn_procfs_headless(&stat))
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/task", gpus->pid);
+	zn_dir_read(path, open_gpu_thread, gpus);
+	if (!gpus->seen)
+		gpus->open = ZN_OPEN_GPUS_UNKNOWN;
+}
+
 enum zn_open_gpus zn_open_gpus(
 	int pid, const uint64_t majors[ZN_MAJOR_WORDS], const uint64_t numbered[ZN_MAJOR_WORDS], uint64_t *minors)
 {
 	static const uint64_t nvidia[ZN_MAJOR_WORDS] = {[ZN_NVIDIA_MAJOR / 64] = 1ULL << ZN_NVIDIA_MAJOR % 64},
 			      none[ZN_MAJOR_WORDS];
 	struct open_gpus gpus = {
-		majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, ZN_OPEN_GPUS_NONE, 0};
+		majors, memcmp(numbered, none, sizeof(none)) ? numbered : nvidia, 0, ZN_OPEN_GPUS_NONE, 0, pid};
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
 	if (!zn_dir_read(path, open_gpu_entry, &gpus) && zn_start_ticks(pid))
 		gpus.open = ZN_OPEN_GPUS_UNKNOWN;
+	else
+		look_behind_main(&gpus);
 	*minors = gpus.minors;
 	return gpus.open;
 }

@@ -2,18 +2,27 @@
 /* ghosts_test.c: who holds a GPU that is not his (ghosts.c), with this very process as the one that holds it. */
 #include "jobs.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "headless.h"
 
 static struct zn_ghosts ghosts;
 
-static struct zn_holder holder(uint32_t uid, struct zn_job_ref job)
+static struct zn_holder holder_at(pid_t pid, uint32_t uid, struct zn_job_ref job)
 {
-	struct zn_holder h = {.pid = (uint32_t)getpid(), .uid = uid, .job = job, .comm = "python3"};
+	struct zn_holder h = {.pid = (uint32_t)pid, .uid = uid, .job = job, .comm = "python3"};
 	struct zn_procfs_stat stat = {0};
 
 	CHECK(zn_procfs_stat("/proc", h.pid, &stat));
 	h.start_ticks = stat.start_ticks;
 	return h;
+}
+
+static struct zn_holder holder(uint32_t uid, struct zn_job_ref job)
+{
+	return holder_at(getpid(), uid, job);
 }
 
 static void held_by(struct zn_holder h)
@@ -67,6 +76,26 @@ T(of_a_job_that_was_forgotten)
 	look();
 	CHECK_EQ(ghosts.count, 1);
 	CHECK_STR(ghosts.ghost[0].job, "");
+}
+
+/* Its main thread has ended, and another one has not. Once that has too, it holds nothing any more. */
+T(without_its_main_thread)
+{
+	siginfo_t info;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		lose_main_thread();
+	wait_headless(pid);
+	begin();
+	held_by(holder_at(pid, 1000, (struct zn_job_ref){3, 99}));
+	look();
+	CHECK_EQ(ghosts.count, 1);
+	kill(pid, SIGKILL);
+	CHECK_EQ(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	look();
+	CHECK_EQ(ghosts.count, 0);
+	waitpid(pid, NULL, 0);
 }
 
 T(of_no_job)
@@ -141,6 +170,7 @@ int main(void)
 {
 	RUN(of_a_job_that_has_ended);
 	RUN(of_a_job_that_was_forgotten);
+	RUN(without_its_main_thread);
 	RUN(of_no_job);
 	on_a_gpu_that_was_not_given();
 	RUN(a_share);

@@ -11,6 +11,7 @@
 
 #include "zernel.h"
 #include "t.h"
+#include "headless.h"
 
 #define NOBODY     65534
 #define OTHER      60 /* a major number that no driver has */
@@ -23,24 +24,27 @@ static struct zn_options options;
 static struct zn_holders holders;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void live(int files, int tell)
+static void live(int files, int tell, bool headless)
 {
 	struct rlimit limit = {2 * MANY, 2 * MANY};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (setrlimit(RLIMIT_NOFILE, &limit) || (getuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY)))
 		_exit(1);
-	while (files--)
+	for (int i = 0; i < files; i++)
 		if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
 			_exit(1);
 	if (write(tell, "", 1) != 1)
 		_exit(1);
+	if (!files && headless)
+		close_range(0, ~0U, 0);
+	if (headless)
+		lose_main_thread();
 	for (;;)
 		pause();
 }
 
-/* A user's process with so many files open. */
-static pid_t start(int files)
+static pid_t start_process(int files, bool headless)
 {
 	int tell[2];
 	char ready;
@@ -50,11 +54,26 @@ static pid_t start(int files)
 		abort();
 	pid = fork();
 	if (pid == 0)
-		live(files, tell[1]);
+		live(files, tell[1], headless);
 	close(tell[1]);
 	if (read(tell[0], &ready, 1) != 1)
 		abort();
 	close(tell[0]);
+	return pid;
+}
+
+/* A user's process with so many files open. */
+static pid_t start(int files)
+{
+	return start_process(files, false);
+}
+
+/* The same without a main thread; 0: with none open at all. */
+static pid_t start_headless(int files)
+{
+	pid_t pid = start_process(files, true);
+
+	wait_headless(pid);
 	return pid;
 }
 
@@ -130,6 +149,25 @@ T(a_process_with_more_files_than_are_looked_at)
 	end(pid);
 }
 
+/* A thread of a process that was killed may be stuck in the driver, and its main thread has no files any more. */
+T(a_process_without_its_main_thread)
+{
+	pid_t pid = start_headless(1);
+	uint32_t unknown;
+
+	look(NULL_MAJOR);
+	CHECK(is_holder(pid));
+	look(OTHER);
+	CHECK(!is_holder(pid));
+	unknown = holders.list.unknown;
+	end(pid);
+	pid = start_headless(0); /* whether it holds one still is not known */
+	look(NULL_MAJOR);
+	CHECK(!is_holder(pid));
+	CHECK_EQ(holders.list.unknown, unknown + 1);
+	end(pid);
+}
+
 int main(void)
 {
 	if (zn_memory_open(&memory))
@@ -138,6 +176,7 @@ int main(void)
 	RUN(a_process_with_a_device_open);
 	RUN(a_look_without_a_descriptor_is_none);
 	RUN(a_process_with_more_files_than_are_looked_at);
+	RUN(a_process_without_its_main_thread);
 	zn_memory_close(&memory);
 	return t_end();
 }

@@ -3425,8 +3425,9 @@ uint64_t zn_file_fingerprint(uint64_t seed, const struct stat *st);
 int zn_file_read(const char *path, char *to, size_t cap);
 /* Reads up to cap bytes of a regular file: how many, or -errno; -EISDIR or -ENOTSUP where it is something else. */
 ssize_t zn_file_read_regular(const char *path, char *to, size_t cap);
-/* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. */
-void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
+/* Calls visit with each line of a file, without its end. Lines of 8 KiB and more are left out. An error, as that the
+ * file is not there, may come after lines. */
+int zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to);
 /* Takes away a socket that a daemon left behind when it ended. -EADDRINUSE: somebody listens on it; -EEXIST: it is
  * something else. */
 int zn_file_clear_socket(const struct sockaddr_un *at, socklen_t len, int type);
@@ -3554,6 +3555,9 @@ bool zn_procfs_stat(const char *proc_root, uint32_t pid, struct zn_procfs_stat *
 /* Its main thread has ended, and others have not: /proc/PID shows none of what they have, as their open files. */
 bool zn_procfs_headless(const struct zn_procfs_stat *s);
 bool zn_procfs_ended(const struct zn_procfs_stat *s); /* all its threads have */
+/* The value behind "key:" and blanks of a file like /proc/PID/status, whose list of groups, in the midst of it, may be
+ * as long as 700 kB; cut to cap - 1 bytes. 1; 0: it has no such line; -errno. */
+int zn_procfs_status(const char *path, const char *key, char *to, size_t cap);
 /* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. */
 uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
 /* Of its main thread alone, by proc_root/PID/schedstat: how long it ran, and waited for a CPU. False: not known. */
@@ -7263,9 +7267,9 @@ void zn_probe_consume(struct zn_probe *p); /* calls p->event for each waiting ev
 
 #ifdef ZN_IN_probe
 /* Whether a return probe would kill a process, because it has a shadow stack and this kernel does not keep that right.
- * A probe stands in a file, so a library that such a process maps is to be left alone. in(): the same of the text of
- * /proc/PID/status; used(): of a process, whatever the kernel. */
-bool zn_shadow_stack_in(const char *status);
+ * A probe stands in a file, so a library that such a process maps is to be left alone. in(): whether it has one, or
+ * cannot be asked, by proc_root/PID/status; used(): the same by /proc. */
+bool zn_shadow_stack_in(const char *proc_root, int pid);
 bool zn_shadow_stack_used(int pid);
 static inline bool zn_shadow_stack_forbids(const struct zn_probe *p, int pid)
 {

@@ -51,13 +51,13 @@ ssize_t zn_file_read_regular(const char *path, char *to, size_t cap)
 	return got;
 }
 
-void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to)
+int zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *to)
 {
 	char text[8192];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool skip = false;
 	size_t have = 0;
-	ssize_t n;
+	ssize_t n = fd;
 
 	while (fd >= 0 && (n = read(fd, text + have, sizeof(text) - have)) > 0) {
 		char *line = text, *end;
@@ -74,8 +74,10 @@ void zn_file_lines(const char *path, void (*visit)(void *to, char *line), void *
 		skip |= have == sizeof(text);
 		have = have == sizeof(text) ? 0 : have;
 	}
+	n = n < 0 ? -errno : 0;
 	if (fd >= 0)
 		close(fd);
+	return (int)n;
 }
 
 bool zn_names_read(struct zn_names *n, int dir)

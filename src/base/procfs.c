@@ -185,31 +185,51 @@ static uint32_t bits_of(const char *mask)
 	return bits;
 }
 
+struct status_value {
+	const char *key;
+	char *to;
+	size_t cap;
+	bool found;
+};
+
+static void status_line(void *value, char *line)
+{
+	struct status_value *v = value;
+	size_t n = strlen(v->key);
+
+	if (v->found || strncmp(line, v->key, n) || line[n] != ':')
+		return;
+	v->found = true;
+	line += n + 1;
+	snprintf(v->to, v->cap, "%s", line + strspn(line, " \t"));
+}
+
+int zn_procfs_status(const char *path, const char *key, char *to, size_t cap)
+{
+	struct status_value v = {key, to, cap, false};
+	int err;
+
+	*to = 0;
+	err = zn_file_lines(path, status_line, &v);
+	return v.found ? 1 : err;
+}
+
 uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid)
 {
-	static const char key[] = "\nCpus_allowed:\t";
-	char path[ZN_TEXT_MAX], text[4096];
-	const char *at;
+	char path[ZN_TEXT_MAX], mask[4096];
 
 	snprintf(path, sizeof(path), "%s/%u/status", proc_root, pid);
-	if (zn_file_read(path, text, sizeof(text)) <= 0)
-		return 0;
-	at = strstr(text, key);
-	return at ? bits_of(at + sizeof(key) - 1) : 0;
+	zn_procfs_status(path, "Cpus_allowed", mask, sizeof(mask));
+	return bits_of(mask);
 }
 
 bool zn_procfs_contained(const char *proc_root, uint32_t pid)
 {
-	static const char key[] = "\nNSpid:\t";
-	char path[ZN_TEXT_MAX], text[4096];
-	const char *at;
+	char path[ZN_TEXT_MAX], ids[512];
 
 	snprintf(path, sizeof(path), "%s/%u/status", proc_root, pid);
-	at = zn_file_read(path, text, sizeof(text)) > 0 ? strstr(text, key) : NULL;
-	if (!at)
-		return false;
-	at += sizeof(key) - 1;
-	return at[strspn(at, "0123456789")] == '\t';
+	zn_procfs_status(path, "NSpid", ids, sizeof(ids));
+	return strchr(ids, '\t');
 }
 
 /* The name before the last ')' is hostile. Fields 3 (state), 4 (parent), 6 (session), 14 and 15 (time in user space

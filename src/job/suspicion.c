@@ -192,20 +192,18 @@ static bool split_address(const struct zn_suspicions *s, const char *text, char 
  * one last. */
 static uint32_t read_user(const struct zn_suspicions *s, uint32_t pid, uint32_t *inner)
 {
-	char path[ZN_TEXT_MAX], text[4096];
+	char path[ZN_TEXT_MAX], text[512];
 	uint32_t uid = ZN_UNKNOWN;
-	const char *at;
+	const char *last;
 
 	snprintf(path, sizeof(path), "%s/%u/status", s->proc, pid);
 	*inner = pid;
-	if (zn_file_read(path, text, sizeof(text)) <= 0)
-		return ZN_UNKNOWN;
-	at = strstr(text, "\nUid:\t"); /* the name above it has no line feed: the kernel escapes it */
-	if (at && sscanf(at, "\nUid:\t%*u\t%u", &uid) != 1)
+	if (zn_procfs_status(path, "Uid", text, sizeof(text)) > 0 && sscanf(text, "%*u\t%u", &uid) != 1)
 		uid = ZN_UNKNOWN;
-	at = strstr(text, "\nNSpid:");
-	for (at = at ? at + 7 : ""; *at == '\t'; at += strspn(at, "0123456789"))
-		*inner = (uint32_t)strtoul(++at, NULL, 10);
+	if (zn_procfs_status(path, "NSpid", text, sizeof(text)) > 0) {
+		last = strrchr(text, '\t');
+		*inner = (uint32_t)strtoul(last ? last : text, NULL, 10);
+	}
 	return uid;
 }
 

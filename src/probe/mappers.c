@@ -240,25 +240,23 @@ static bool may_hold_lock(uint32_t tgid, uint32_t tid, bool uninterruptible)
 	return strcmp(text, "request_wait_answer") == 0 || (uninterruptible && !strstr(text, "rwsem"));
 }
 
-/* How often a thread has left its CPU, and one; 0: it does not sleep where it may hold its memory lock. */
+/* How often a thread has left its CPU, and one; 0: it does not sleep where it may hold its memory lock. One that cannot
+ * be asked does. */
 static uint64_t sleeping_switches(uint32_t tgid, uint32_t tid)
 {
-	unsigned long long own = 0, forced = 0;
-	char path[64], text[4096] = "", *at;
-	ssize_t n;
-	int fd;
+	static const char *const key[] = {"voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"};
+	char path[64], text[32];
+	uint64_t switches = 1;
+	int err;
 
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", tgid, tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0 || strstr(text, "\nState:\tR") || !may_hold_lock(tgid, tid, strstr(text, "\nState:\tD") != NULL))
+	err = zn_procfs_status(path, "State", text, sizeof(text));
+	if (err == -ENOENT || err == -ESRCH || *text == 'R' || !may_hold_lock(tgid, tid, err < 0 || *text == 'D'))
 		return 0;
-	at = strstr(text, "\nvoluntary_ctxt_switches:");
-	if (at)
-		sscanf(at, "\nvoluntary_ctxt_switches: %llu nonvoluntary_ctxt_switches: %llu", &own, &forced);
-	return own + forced + 1;
+	for (size_t i = 0; i < ZN_LEN(key); i++)
+		if (zn_procfs_status(path, key[i], text, sizeof(text)) > 0)
+			switches += strtoull(text, NULL, 10);
+	return switches;
 }
 
 /* Whether all that were seen have moved after a while. */

@@ -5,45 +5,34 @@
  * gets a control protection fault at the first return, which kills it (commit 1713b63a07a2, "x86/shstk: Make return
  * uprobe work with shadow stack").
  */
-#include <fcntl.h>
+#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "zernel.h"
 
-#define FEATURES "\nx86_Thread_features:"
-
-bool zn_shadow_stack_in(const char *status)
+static bool has_word(const char *at, const char *word)
 {
-	const char *at = strstr(status, FEATURES), *end;
-	size_t len;
+	size_t n;
 
-	if (!at)
-		return false;
-	at += strlen(FEATURES);
-	end = at + strcspn(at, "\n");
-	for (; at < end; at += len) {
-		at += strspn(at, " \t");
-		len = strcspn(at, " \t\n");
-		if (len == 5 && memcmp(at, "shstk", 5) == 0)
+	for (; *at; at += n + strspn(at + n, " \t")) {
+		n = strcspn(at, " \t");
+		if (n == strlen(word) && memcmp(at, word, n) == 0)
 			return true;
 	}
 	return false;
 }
 
+bool zn_shadow_stack_in(const char *proc_root, int pid)
+{
+	char path[ZN_TEXT_MAX], features[256];
+	int err;
+
+	snprintf(path, sizeof(path), "%s/%d/status", proc_root, pid);
+	err = zn_procfs_status(path, "x86_Thread_features", features, sizeof(features));
+	return (err < 0 && err != -ENOENT && err != -ESRCH) || has_word(features, "shstk");
+}
+
 bool zn_shadow_stack_used(int pid)
 {
-	char path[32], text[4096];
-	ssize_t n, len = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	while ((n = read(fd, text + len, sizeof(text) - 1 - (size_t)len)) > 0)
-		len += n;
-	close(fd);
-	text[len] = 0;
-	return zn_shadow_stack_in(text);
+	return zn_shadow_stack_in("/proc", pid);
 }

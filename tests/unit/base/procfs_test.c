@@ -59,6 +59,19 @@ T(status)
 	CHECK_EQ(zn_procfs_cpus(root, 8), 0);
 }
 
+/* Some 6 kB of groups lie before what is asked for. */
+T(status_with_many_groups)
+{
+	char text[6200] = "Name:\tx\nGroups:\t";
+	size_t n = strlen(text);
+
+	memset(text + n, '1', 6000);
+	strcpy(text + n + 6000, " \nNSpid:\t7\t1\nCpus_allowed:\t1f\n");
+	put("7/status", text);
+	CHECK_EQ(zn_procfs_cpus(root, 7), 5);
+	CHECK(zn_procfs_contained(root, 7));
+}
+
 /* ---- trees ---- */
 
 static struct zn_tree tree;
@@ -141,6 +154,7 @@ int main(void)
 	open_folder();
 	RUN(stat_lines);
 	RUN(status);
+	RUN(status_with_many_groups);
 	RUN(by_lists_of_children);
 	RUN(by_parents);
 	RUN(a_full_tree_counts_what_it_drops);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* mappers_test.c: which of many processes is blocked in the kernel: real ones that this program starts. */
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -118,9 +119,42 @@ T(hundreds_are_blocked)
 	end();
 }
 
+/* Sleeps uninterruptibly again and again, as a user of so many groups that his status is longer than 6 kB. */
+static void stay_busy(void)
+{
+	static gid_t group[600];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (uint32_t i = 0; i < ZN_LEN(group); i++)
+		group[i] = 1000000000 + i;
+	if (getuid() == 0 && setgroups(ZN_LEN(group), group))
+		_exit(1);
+	for (;;)
+		if (vfork() == 0) {
+			usleep(2000);
+			_exit(0);
+		}
+}
+
+/* How often it has slept is told behind its groups. */
+T(one_of_many_groups_that_moves)
+{
+	uint32_t tgid = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		stay_busy();
+	list.tgid[list.count++] = (uint32_t)pid;
+	wait_for('D', (uint32_t)pid);
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(zn_mappers_blocked(&list, &tgid), 0);
+	end();
+}
+
 int main(void)
 {
 	RUN(the_last_of_many_is_blocked);
 	RUN(hundreds_are_blocked);
+	RUN(one_of_many_groups_that_moves);
 	return t_end();
 }

@@ -64,10 +64,20 @@ bool zn_judge_shadow(const struct zn_judge *j, int pid, char why[ZN_TEXT_MAX])
 /* Whether a return probe would kill one of those that were found. */
 static bool find_shadow_stack(struct zn_judge *j, char why[ZN_TEXT_MAX])
 {
-	for (uint32_t i = 0; i < j->who.count; i++)
+	for (uint32_t i = 0; i < j->who.count && i < ZN_MAPPERS_MAX; i++)
 		if (zn_judge_shadow(j, (int)j->who.tgid[i], why))
 			return true;
 	return false;
+}
+
+/* Where all may be hooked that is the only thing to look for: nobody is to be killed. Of processes that are not known
+ * nothing is. */
+static bool is_spared(struct zn_judge *j, const struct zn_lib *lib, char why[ZN_TEXT_MAX])
+{
+	if (j->probe->keeps_shadow)
+		return false;
+	zn_mappers_list(&j->mappers, &lib->id, &j->who);
+	return find_shadow_stack(j, why);
 }
 
 bool zn_judge_library(struct zn_judge *j, const struct zn_lib *lib, bool blocked, char why[ZN_TEXT_MAX])
@@ -76,7 +86,7 @@ bool zn_judge_library(struct zn_judge *j, const struct zn_lib *lib, bool blocked
 
 	why[0] = 0;
 	if (allowed == ZN_USER_LIBRARIES_ALL && lib->fd >= 0)
-		return true;
+		return !is_spared(j, lib, why);
 	if (lib->fd < 0)
 		snprintf(why, ZN_TEXT_MAX,
 			"root may not open it: it lies on a file system of a user, or its server takes "

@@ -105,6 +105,28 @@ T(what_its_processes_do)
 	check_verdict(NULL);
 }
 
+/* With all of them nothing else is looked for, but nobody is to be killed. */
+T(shadow_stacks_with_all_libraries)
+{
+	start();
+	options.user_libraries = ZN_USER_LIBRARIES_ALL;
+	listed.fuse_tgid = 71;
+	blocked_tid = 73;
+	check_verdict(NULL);
+	shadow_pid = 72;
+	check_verdict("process 72 maps it and has a shadow stack");
+	lib.kept = true;
+	check_verdict("shadow stack");
+	probe.keeps_shadow = true;
+	check_verdict(NULL);
+	start();
+	options.user_libraries = ZN_USER_LIBRARIES_ALL;
+	listed.count = ZN_MAPPERS_MAX + 1;
+	shadow_pid = 1;
+	check_verdict(NULL);
+	CHECK_EQ(blocked_looks, 0);
+}
+
 /* A look that takes 30 ms is not taken where nobody asked for it. */
 T(blocked_threads_on_request)
 {
@@ -172,6 +194,7 @@ int main(void)
 	RUN(ordinary_file);
 	RUN(files_by_kind);
 	RUN(what_its_processes_do);
+	RUN(shadow_stacks_with_all_libraries);
 	RUN(blocked_threads_on_request);
 	RUN(processes_not_known);
 	RUN(thousands_that_map_it);

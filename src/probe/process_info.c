@@ -84,28 +84,25 @@ bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *
 	return true;
 }
 
-/* One entry of a list like "0,2" or "GPU-1234,GPU-5678". False: it ends the list, as it does for CUDA and HIP. */
+/* One entry of a list like "0, 2" or "GPU-1234,GPU-5678". Of a number blanks and a sign may come before it, and anything
+ * behind it. False: it ends the list, as it does for CUDA and HIP. */
 static bool visible_add(struct zn_visible *to, const char *at, size_t len)
 {
 	uint8_t i = to->count;
-	char *end, number[12];
+	char *end;
 	long value;
 
 	if (i == ZN_VISIBLE_MAX || len == 0)
 		return false;
-	if (isdigit((unsigned char)at[0]) && len < sizeof(number)) {
-		memcpy(number, at, len);
-		number[len] = 0;
-		value = strtol(number, &end, 10);
-		if (*end || value > 4096)
-			return false;
-		to->index[i] = value;
-	} else if ((strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) && len < sizeof(to->uuid[i])) {
+	if ((strncmp(at, "GPU-", 4) == 0 || strncmp(at, "MIG-", 4) == 0) && len < sizeof(to->uuid[i])) {
 		to->index[i] = -1;
 		memcpy(to->uuid[i], at, len);
 		to->uuid[i][len] = 0;
 	} else {
-		return false;
+		value = strtol(at, &end, 10);
+		if (end == at || value < 0 || value > 4096)
+			return false;
+		to->index[i] = (int32_t)value;
 	}
 	to->count++;
 	return true;

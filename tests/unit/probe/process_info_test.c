@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* process_info_test.c: whether a process has a GPU open: this very one, with files of its own, and one that may not be
- * looked at. */
+ * looked at; and which GPUs its environment names. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -84,10 +85,73 @@ T(files_that_may_not_be_read)
 	CHECK_EQ(open_of(pid, OTHER, &minors), ZN_OPEN_GPUS_NONE); /* it has ended */
 }
 
+/* What a process with that in its environment may see. */
+static struct zn_visible visible_of(const char *value)
+{
+	static struct zn_process_info info;
+	char entry[256], *environment[] = {entry, NULL}, byte;
+	int started[2];
+	pid_t pid;
+
+	snprintf(entry, sizeof(entry), "CUDA_VISIBLE_DEVICES=%s", value);
+	if (pipe2(started, O_CLOEXEC))
+		abort();
+	pid = fork();
+	if (pid == 0) {
+		execle("/bin/sleep", "sleep", "60", NULL, environment);
+		_exit(1);
+	}
+	close(started[1]);
+	CHECK_EQ(read(started[0], &byte, 1), 0);
+	close(started[0]);
+	memset(&info, 0, sizeof(info));
+	zn_process_environ(pid, &info);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return info.cuda;
+}
+
+/* As the driver reads them: each like strtoul(), up to one that is none. */
+static void lists(void)
+{
+	static const struct {
+		const char *value;
+		uint8_t count;
+		int32_t index[5];
+	} rows[] = {
+		{"2,3", 2, {2, 3}},
+		{"2, 3", 2, {2, 3}},
+		{" 2 ,3 ", 2, {2, 3}},
+		{"0, 1, 2, -1, 3", 3, {0, 1, 2}},
+		{"1gpu2,2ampere", 2, {1, 2}},
+		{"2, +3, -0, 5", 4, {2, 3, 0, 5}},
+		{"1,,2", 1, {1}},
+		{"1, ,2", 1, {1}},
+		{"-1", 0, {0}},
+		{"", 0, {0}},
+		{"none", 0, {0}},
+		{"1,99999999999999999999,2", 1, {1}},
+		{"1,GPU-00000000-0000-0000-0000-000000000001,MIG-1,3", 4, {1, -1, -1, 3}},
+		{"1,GPU-00000000-0000-0000-0000-000000000001-and-more,3", 1, {1}},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_visible v;
+
+		t_begin(*rows[i].value ? rows[i].value : "empty");
+		v = visible_of(rows[i].value);
+		CHECK(v.set);
+		CHECK_EQ(v.count, rows[i].count);
+		for (uint8_t n = 0; n < v.count && n < rows[i].count; n++)
+			CHECK_EQ(v.index[n], rows[i].index[n]);
+	}
+}
+
 int main(void)
 {
 	RUN(a_device_that_is_open);
 	RUN(more_files_than_are_looked_at);
 	RUN(files_that_may_not_be_read);
+	lists();
 	return t_end();
 }

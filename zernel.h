@@ -7570,6 +7570,8 @@ struct zn_maps {
 	size_t have;
 	char text[ZN_MAPS_TEXT + 1];
 };
+/* The file of a line, to its end; NULL: it is none. What the user calls memory, as "[anon:/libcuda.so]", is none. */
+const char *zn_maps_path(const char *line);
 bool zn_maps_open(struct zn_maps *m, const char *proc_root, uint32_t pid);
 bool zn_maps_step(struct zn_maps *m, zn_maps_line *visit, void *to); /* false: that was all, and it is closed */
 void zn_maps_close(struct zn_maps *m);

@@ -137,10 +137,12 @@ static void maps_line(struct zn_find *f, int pid, const char *line, size_t len)
 
 	if (len < 20 || zn_library_kind(line, len) < 0)
 		return;
-	path = memchr(line, '/', len);
+	path = zn_maps_path(line);
+	if (!path)
+		return;
 	/* another reader may look at the process before its event is handled */
 	zn_mapped_process(zn_libraries_mapped(f->libraries), zn_map_events_since(&f->events, (uint32_t)pid));
-	if (path && sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x' &&
+	if (sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && perms[2] == 'x' &&
 		zn_libraries_take(f->libraries, pid, from, to, (struct zn_str){path, len - (path - line)}) == -ENOENT)
 		f->scan_all = true; /* it has gone since, but a child of it may have what it mapped */
 }

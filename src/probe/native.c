@@ -78,7 +78,7 @@ static void put_file_name(char to[ZN_NATIVE_FILE], const char *path, size_t len)
 
 static void visit_mapping(void *to, uint32_t pid, const char *line, size_t len)
 {
-	const char *path = memchr(line, '/', len);
+	const char *path = zn_maps_path(line);
 	unsigned long from, end, offset;
 	struct mapping *m;
 	char perms[5];

@@ -116,7 +116,7 @@ static int minor_of(const char *name, const char *begin)
 static void visit_mapping(void *to, uint32_t pid, const char *line, size_t len)
 {
 	struct candidate *c = to;
-	const char *path = memchr(line, '/', len), *name;
+	const char *path = zn_maps_path(line), *name;
 	unsigned long from, end, offset;
 	char text[PATH_MAX], perms[5];
 	bool library;

@@ -146,6 +146,16 @@ uint64_t zn_map_events_since(const struct zn_map_events *all, uint32_t pid)
 
 /* ---- the maps of one process ---- */
 
+/* "from-to perms offset maj:min inode   path" */
+const char *zn_maps_path(const char *line)
+{
+	for (int field = 1; field < 6; field++) {
+		line += strcspn(line, " ");
+		line += strspn(line, " ");
+	}
+	return *line == '/' ? line : NULL;
+}
+
 bool zn_maps_open(struct zn_maps *m, const char *proc_root, uint32_t pid)
 {
 	char path[ZN_TEXT_MAX];

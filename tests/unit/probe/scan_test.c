@@ -348,6 +348,31 @@ T(a_sweep_that_is_cut_begins_anew)
 	end();
 }
 
+/* A user gives his memory names of his own, with slashes. */
+T(files_of_maps)
+{
+	static const struct {
+		const char *line, *path;
+	} rows[] = {
+		{"7f00-7f01 r-xp 00000000 08:01 77                         /usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.1"},
+		{"7f00-7f01 r-xp 00000000 08:01 77 /a b/[anon:/libcuda.so", "/a b/[anon:/libcuda.so"},
+		{"7f00-7f01 r-xp 00000000 00:00 0                          [anon:/libcuda.so]", NULL},
+		{"7f00-7f01 r-xp 00000000 00:00 0                          [anon: /libcuda.so]", NULL},
+		{"7f00-7f01 r-xp 00000000 00:00 0                          [vdso]", NULL},
+		{"7f00-7f01 r-xp 00000000 00:00 0 ", NULL},
+		{"7f00-7f01", NULL},
+		{"", NULL},
+	};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		const char *path = zn_maps_path(rows[i].line);
+
+		CHECK_EQ(path != NULL, rows[i].path != NULL);
+		if (path && rows[i].path)
+			CHECK_STR(path, rows[i].path);
+	}
+}
+
 int main(void)
 {
 	zn_log_level = ZN_ERROR;
@@ -361,6 +386,7 @@ int main(void)
 	RUN(lines_of_any_length);
 	RUN(a_sweep_sees_each_process_once);
 	RUN(the_young_ones_come_first);
+	RUN(files_of_maps);
 	RUN(a_sweep_that_is_cut_begins_anew);
 	return t_end();
 }

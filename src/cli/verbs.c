@@ -23,7 +23,7 @@ static const struct {
 	{"ghosts", zn_ghosts_main,
 		"processes that hold a GPU which is not theirs: zernel ghosts [URL] [--older SECONDS] [--quiet] [--json]"},
 	{"annotate", zn_annotate_main, "what a program says of itself: zernel annotate KEY=VALUE..."},
-	{"job", zn_jobctl_main, "jobs of this node and their reports: zernel job start|end|list|show|report"},
+	{"job", zn_jobctl_main, "jobs of this node and their reports: zernel job start|end|list|show|report|hang"},
 };
 
 static int print_usage(FILE *to)

@@ -1139,6 +1139,28 @@ def test_health_is_no_users_to_decide():
         check(health(firing(name)) == (0, want.encode(), ""), health(firing(name)))
 
 
+def ghost(**more):
+    return {"pid": 7, "uid": 1000, "command": "python3", "why": "job_ended", "says": "its job has ended",
+            "job_id": "4711", "gpu_id": "", "since_s": 61.512345678, "gpu_bytes": None, **more}
+
+
+def ghosts(*args, **more):
+    """The status, the output and the errors of `zernel ghosts`."""
+    a = {"node": "n1", "source": "live", "after_s": 60, "looked": True, "unknown": 0, "ghosts": [], "idle_gpus": []}
+    with raw(answer(body_of({**a, **more}))) as s:
+        return run("127.0.0.1:%d" % s.port, *args, verb="ghosts")
+
+
+def test_ghosts():
+    equal(ghosts(), (0, b"no process holds a GPU that is not its own\n", ""))
+    equal(ghosts(ghosts=[ghost(since_s=59.0)]), (0, b"no process holds a GPU that is not its own\n", ""))
+    status, out, err = ghosts(ghosts=[ghost(), ghost(gpu_id="3", job_id="", says="it is of no job")])
+    lines = out.decode().splitlines()
+    check(status == 1 and err == "" and len(lines) == 3, (status, lines, err))
+    check(re.fullmatch(r"7 +1000 +python3 +- +1 min 1 s +4711 +its job has ended", lines[1]), lines[1])
+    check(re.fullmatch(r"7 +1000 +python3 +- +1 min 1 s +- +it is of no job: GPU 3", lines[2]), lines[2])
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit("usage: watch_test.py PATH_TO_ZERNEL [part of a test's name]")

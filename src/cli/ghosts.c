@@ -19,20 +19,28 @@ struct arguments {
 	bool quiet, json;
 };
 
+static const char *span_of(char to[ZN_UNITS_CELL], struct zn_str json, const char *key)
+{
+	double s = zn_json_number(zn_path_find(json, key));
+
+	return zn_units_span(to, s > 0 && s < 1e15 ? (uint64_t)s : 0);
+}
+
 static void put_ghost(struct zn_term *t, struct zn_str g)
 {
 	char pid[ZN_UNITS_CELL], uid[ZN_UNITS_CELL], job[64], gpu[56], command[32], says[64], age[ZN_UNITS_CELL],
 		bytes[ZN_UNITS_CELL] = "-";
+	bool named;
 
-	zn_units_span(age, zn_json_integer(zn_path_find(g, "since_s")));
+	span_of(age, g, "since_s");
 	if (zn_path_known(g, "gpu_bytes"))
 		zn_units_bytes(bytes, zn_json_integer(zn_path_find(g, "gpu_bytes")));
 	zn_path_text(g, "job_id", job, sizeof(job));
-	zn_path_text(g, "gpu_id", gpu, sizeof(gpu));
+	named = strcmp(zn_path_text(g, "gpu_id", gpu, sizeof(gpu)), "-");
 	zn_term_line(t, ZN_STYLE_PLAIN, "%-8s %-8s %-16s %8s %14s %-12s %s%s%s",
 		zn_path_text(g, "pid", pid, sizeof(pid)), zn_path_text(g, "uid", uid, sizeof(uid)),
-		zn_path_text(g, "command", command, sizeof(command)), bytes, age, *job ? job : "-",
-		zn_path_text(g, "says", says, sizeof(says)), *gpu ? ": GPU " : "", gpu);
+		zn_path_text(g, "command", command, sizeof(command)), bytes, age, job,
+		zn_path_text(g, "says", says, sizeof(says)), named ? ": GPU " : "", named ? gpu : "");
 }
 
 static uint32_t put_ghosts(struct zn_term *t, const struct arguments *a)
@@ -60,7 +68,7 @@ static void put_idle(struct zn_term *t)
 	for (size_t at = 0; zn_json_next(list, &at, &key, &g);)
 		zn_term_line(t, ZN_STYLE_PLAIN, "job %s has GPU %s and has not used it for %s",
 			zn_path_text(g, "job_id", job, sizeof(job)), zn_path_text(g, "gpu_id", gpu, sizeof(gpu)),
-			zn_units_span(span, zn_json_integer(zn_path_find(g, "idle_s"))));
+			span_of(span, g, "idle_s"));
 }
 
 /* Of these it is not said that they hold one, nor that they do not. */

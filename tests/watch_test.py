@@ -1144,11 +1144,16 @@ def ghost(**more):
             "job_id": "4711", "gpu_id": "", "since_s": 61.512345678, "gpu_bytes": None, **more}
 
 
-def ghosts(*args, **more):
+def ghosts(*args, to=None, **more):
     """The status, the output and the errors of `zernel ghosts`."""
     a = {"node": "n1", "source": "live", "after_s": 60, "looked": True, "unknown": 0, "ghosts": [], "idle_gpus": []}
     with raw(answer(body_of({**a, **more}))) as s:
-        return run("127.0.0.1:%d" % s.port, *args, verb="ghosts")
+        if not to:
+            return run("127.0.0.1:%d" % s.port, *args, verb="ghosts")
+        with open(to, "w") as out:
+            p = subprocess.run([watch_terminal.BINARY, "ghosts", "127.0.0.1:%d" % s.port, *args], stdout=out,
+                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=PATIENCE)
+        return p.returncode, b"", p.stderr.decode()
 
 
 def test_ghosts():
@@ -1159,6 +1164,26 @@ def test_ghosts():
     check(status == 1 and err == "" and len(lines) == 3, (status, lines, err))
     check(re.fullmatch(r"7 +1000 +python3 +- +1 min 1 s +4711 +its job has ended", lines[1]), lines[1])
     check(re.fullmatch(r"7 +1000 +python3 +- +1 min 1 s +- +it is of no job: GPU 3", lines[2]), lines[2])
+
+
+def test_ghosts_that_nobody_looked_for():
+    """That there is none is not known then; one that is known is one."""
+    for args in ([], ["--quiet"], ["--json"]):
+        status, out, err = ghosts(*args, looked=False)
+        check(status == 2 and (out[:1] == b"{") == (args == ["--json"]), (args, status, out))
+        check(err.count("\n") == 1 and err.endswith(": nobody has looked yet\n"), err)
+        status, out, err = ghosts(*args, looked=False, ghosts=[ghost()])
+        check(status == 1 and err == "", (args, status, err))
+    status, out, err = ghosts(looked=False, idle_gpus=[{"job_id": "4711", "gpu_id": "0", "idle_s": 700.5}])
+    check(status == 2 and out == b"job 4711 has GPU 0 and has not used it for 11 min 40 s\n", (status, out))
+
+
+def test_ghosts_that_cannot_be_written():
+    for args in ([], ["--json"]):
+        status, _, err = ghosts(*args, to="/dev/full")
+        check(status == 2 and err.count("\n") == 1 and "cannot be written: No space left" in err, (args, status, err))
+        equal(ghosts(*args, to="/dev/full", ghosts=[ghost()])[0], 1)
+    equal(ghosts("--quiet", to="/dev/full"), (0, b"", ""))
 
 
 def main():

@@ -2,13 +2,15 @@
 /* ghosts.c: `zernel ghosts`: processes that hold a GPU which is not theirs, as plain lines, and an exit status for
  * epilogs. */
 #include "zernel.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE                                                                                                               \
-	"usage: zernel ghosts [http://ADDRESS:PORT | unix:PATH] [--older SECONDS] [--quiet] [--json] [--token-file FILE]\n" \
-	"  exit status: 0 none, 1 there are some, 2 not known: no daemon answers, or it asks for a token"
+#define USAGE                                                                                                                    \
+	"usage: zernel ghosts [http://ADDRESS:PORT | unix:PATH] [--older SECONDS] [--quiet] [--json] [--token-file FILE]\n"      \
+	"  exit status: 0 none, 1 there are some, 2 not known: no daemon answers, it asks for a token, or has not looked yet;\n" \
+	"               or the answer cannot be written"
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 16];
 static struct zn_client client;
@@ -82,6 +84,38 @@ static void put_unknown(struct zn_term *t)
 			(unsigned long long)count);
 }
 
+/* Lines, or the answer as it came. False: it cannot be written. */
+static bool put_answer(struct zn_term *t, const struct arguments *a, bool none)
+{
+	if (a->quiet)
+		return true;
+	if (a->json)
+		return printf("%.*s\n", (int)client.answer.len, client.answer.at) >= 0 && !fflush(stdout);
+	if (none && !t->out.len)
+		zn_term_line(t, ZN_STYLE_PLAIN, "no process holds a GPU that is not its own");
+	put_unknown(t);
+	return zn_term_flush(t);
+}
+
+/* The exit status. */
+static int answer(const struct arguments *a)
+{
+	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
+	bool looked = !zn_str_is(zn_path_find(client.answer, "looked"), "false");
+	uint32_t count;
+
+	zn_term_begin(&t);
+	count = put_ghosts(&t, a);
+	put_idle(&t);
+	if (!count && !looked)
+		fprintf(stderr, "zernel: ghosts: %s: nobody has looked yet\n", client.name);
+	if (!put_answer(&t, a, !count && looked)) {
+		fprintf(stderr, "zernel: ghosts: the answer cannot be written: %s\n", strerror(errno));
+		looked = false;
+	}
+	return count ? 1 : looked ? 0 : 2;
+}
+
 /* 0, or the exit status. */
 static int read_arguments(struct arguments *a, int argc, char **argv)
 {
@@ -107,9 +141,7 @@ static int read_arguments(struct arguments *a, int argc, char **argv)
 
 int zn_ghosts_main(int argc, char **argv)
 {
-	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
 	struct arguments a = {.client = {.verb = "ghosts", .usage = USAGE}, .older_s = -1};
-	uint32_t count;
 	int status;
 
 	if (argc > 1 && !strcmp(argv[1], "--help"))
@@ -123,15 +155,5 @@ int zn_ghosts_main(int argc, char **argv)
 		zn_client_complain(&client, "ghosts");
 		return 2;
 	}
-	zn_term_begin(&t);
-	count = put_ghosts(&t, &a);
-	put_idle(&t);
-	if (a.quiet)
-		return count ? 1 : 0;
-	if (a.json)
-		return printf("%.*s\n", (int)client.answer.len, client.answer.at) < 0 || count ? 1 : 0;
-	if (!t.out.len)
-		zn_term_line(&t, ZN_STYLE_PLAIN, "no process holds a GPU that is not its own");
-	put_unknown(&t);
-	return zn_term_flush(&t) && !count ? 0 : 1;
+	return answer(&a);
 }

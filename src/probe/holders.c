@@ -121,21 +121,26 @@ static bool has_driver(const struct zn_holders *h)
 	return any || access("/dev/dri", F_OK) == 0;
 }
 
-/* Without a descriptor there is no look: that nobody was seen would be no answer. */
+/* Without a driver nobody has a GPU open, which is an answer as well. Without a descriptor there is no look: that nobody
+ * was seen would be none. */
 static void begin_sweep(struct zn_holders *h, uint64_t now_ns)
 {
 	h->swept_ns = now_ns;
-	h->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	h->sweeping = h->dir >= 0;
 	h->names.at = h->names.have = 0;
 	h->found.count = h->found.unknown = 0;
+	if (!has_driver(h)) {
+		end_sweep(h);
+		return;
+	}
+	h->dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	h->sweeping = h->dir >= 0;
 }
 
 void zn_holders_run(struct zn_holders *h, uint64_t until_ns)
 {
 	uint64_t now_ns = zn_now_ns();
 
-	if (!h->sweeping && has_driver(h) && now_ns - h->swept_ns >= SWEEP_NS)
+	if (!h->sweeping && now_ns - h->swept_ns >= SWEEP_NS)
 		begin_sweep(h, now_ns);
 	while (h->sweeping && sweep_step(h))
 		if (zn_now_ns() > until_ns)

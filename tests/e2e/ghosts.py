@@ -70,6 +70,7 @@ def a_gpu_that_its_job_was_not_given():
     url = f"http://127.0.0.1:{node.port}"
     both, second = Actor(("cuda", CUDA)), Actor(("cuda", CUDA))
     node.attached(CUDA)
+    wait_until(lambda: parse_json(run([ZERNEL, "ghosts", url, "--json"]).stdout)["looked"], "a look at all processes")
     for actor in (both, second):
         actor.do("ready(cuda, 1); alloc(cuda, 7 << 20); ready(cuda, 0); held = alloc(cuda, 13 << 20)")
     for job, actor, given in (("4711", both, "0,1"), ("4712", second, "1")):

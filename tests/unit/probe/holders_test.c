@@ -88,7 +88,7 @@ static void look(uint32_t major)
 {
 	memset(&holders, 0, sizeof(holders));
 	memset(memory.arena.shared->gpu_majors, 0, sizeof(memory.arena.shared->gpu_majors));
-	memory.arena.shared->gpu_majors[0] = 1ULL << major;
+	memory.arena.shared->gpu_majors[major / 64] = 1ULL << major % 64;
 	zn_holders_init(&holders, &probe, &options, &lock);
 	zn_holders_run(&holders, UINT64_MAX);
 	zn_holders_close(&holders);
@@ -136,6 +136,24 @@ T(a_look_without_a_descriptor_is_none)
 	end(pid);
 }
 
+/* Nobody has a GPU open where there is none: that is known, too. */
+T(without_a_driver_nobody_is_one)
+{
+	pid_t pid = start(1);
+
+	look(226); /* DRM's */
+	CHECK_EQ(holders.list.looks, 1);
+	CHECK(!is_holder(pid));
+	look(NULL_MAJOR);
+	CHECK(is_holder(pid));
+	memory.arena.shared->gpu_majors[0] = 0; /* the driver goes */
+	holders.swept_ns = 0;
+	zn_holders_run(&holders, UINT64_MAX);
+	CHECK_EQ(holders.list.looks, 2);
+	CHECK(!is_holder(pid));
+	end(pid);
+}
+
 /* It is not known of it, which is counted, and it is no holder. */
 T(a_process_with_more_files_than_are_looked_at)
 {
@@ -175,6 +193,7 @@ int main(void)
 	probe.arena = memory.arena;
 	RUN(a_process_with_a_device_open);
 	RUN(a_look_without_a_descriptor_is_none);
+	RUN(without_a_driver_nobody_is_one);
 	RUN(a_process_with_more_files_than_are_looked_at);
 	RUN(a_process_without_its_main_thread);
 	zn_memory_close(&memory);

@@ -172,10 +172,12 @@ int zn_client_misused(const struct zn_client_args *a, const char *what, const ch
 	return 2;
 }
 
-/* A number, or what Slurm may call a job, is no address. */
+/* A number, or what a job may be called, is no address. */
 static bool is_address(const char *text)
 {
-	return strpbrk(text, ":/.") != NULL;
+	struct in_addr v4;
+
+	return strpbrk(text, ":/") || inet_pton(AF_INET, text, &v4) == 1;
 }
 
 int zn_client_argument(struct zn_client_args *a, char **argv, int at)

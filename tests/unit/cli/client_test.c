@@ -126,6 +126,10 @@ T(arguments_of_verbs_about_a_job)
 	CHECK(!strcmp(a.wanted, "4711") && !strcmp(a.url, "127.0.0.1"));
 	CHECK_EQ(READ(true, "unix:x", "4711_2"), 0);
 	CHECK(!strcmp(a.wanted, "4711_2") && !strcmp(a.url, "unix:x"));
+	CHECK_EQ(READ(true, "train.py", "127.0.0.1"), 0);
+	CHECK(!strcmp(a.wanted, "train.py") && !strcmp(a.url, "127.0.0.1"));
+	CHECK_EQ(READ(true, "localhost:9091", "1.2.3"), 0);
+	CHECK(!strcmp(a.wanted, "1.2.3") && !strcmp(a.url, "localhost:9091"));
 	CHECK_EQ(READ(true, "1", "2"), -1);
 	CHECK_EQ(READ(true, "1.2.3.4", "::1"), -1);
 	CHECK_EQ(READ(true, "-1"), -1);

@@ -27,8 +27,8 @@
  *            requests_json hardware_json date failed_json usage_json ghosts_json job_json report_gaps report flight
  *            report_cells report_text report_line notify self
  *   serve    auth query buffer conn listen push routes server control_verbs control spool
- *   cli      client call term status why flame hang health ghosts job annotate alerts watch_data watch_panels
- *            watch_jobs watch_cells watch_failed watch_serving watch_views watch verbs
+ *   cli      client parameter call term status why flame hang health ghosts job annotate alerts watch_data
+ *            watch_panels watch_jobs watch_cells watch_failed watch_serving watch_views watch verbs
  *   daemon   check diagnose systemd announce confine tick live
  *   zerneld.c
  *
@@ -10115,6 +10115,14 @@ int zn_client_ms_until(uint64_t when_ns); /* rounded up, for poll() */
 int zn_client_get(struct zn_client *c);   /* waits for the answer: 0, or -1 */
 /* Says on stderr, in one line, why there is no answer; returns the exit status, 1. */
 int zn_client_complain(const struct zn_client *c, const char *verb);
+#endif
+
+/* ---- cli/parameter.c (zn_parameter_): what client verbs ask for by the query of a path. ---- */
+
+#ifdef ZN_IN_cli
+#define ZN_PARAMETER_PATH 256
+/* NULL: none is added. False: a value that cannot be. */
+bool zn_parameter_add(char path[ZN_PARAMETER_PATH], const char *name, const char *value);
 #endif
 
 /* ---- cli/call.c (zn_call): one message to the daemon's control socket, and its answer. ---- */

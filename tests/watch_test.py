@@ -1139,6 +1139,51 @@ def test_health_is_no_users_to_decide():
         check(health(firing(name)) == (0, want.encode(), ""), health(firing(name)))
 
 
+def whys(*args, jobs=("4711", "train.py"), to=None):
+    """The status, the output and the errors of `zernel why`, and what was asked for."""
+    def respond(_):
+        path = s.heads[-1].split()[1].decode()
+        if path == "/json?topics=processes":
+            return answer(body_of({"processes": [process(7, "python3"), process(4711, "python3")]}))
+        wanted = path.partition("?job=")[2]
+        return answer(body_of({"node": "n1", "window_s": 60, "why": [
+            {"job_id": job, "processes": 1, "says": "it runs", "causes": []} for job in jobs if wanted in ("", job)]}))
+    with Server(respond) as s:
+        args = ("127.0.0.1:%d" % s.port, *args)
+        if to:
+            with open(to, "w") as out:
+                p = subprocess.run([watch_terminal.BINARY, "why", *args], stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=subprocess.PIPE, timeout=PATIENCE)
+            return p.returncode
+        return (*run(*args, verb="why"), [head.split()[1].decode() for head in s.heads])
+
+
+def test_why_as_json():
+    """Of the job or the process that is named, and of no other one."""
+    status, out, err, asked = whys("--json")
+    check((status, err, asked) == (0, "", ["/why"]) and len(json.loads(out)["why"]) == 2, (status, out, err, asked))
+    for job in ("4711", "train.py"):
+        status, out, err, asked = whys(job, "--json")
+        check((status, err, asked) == (0, "", ["/why?job=" + job]), (status, err, asked))
+        equal([w["job_id"] for w in json.loads(out)["why"]], [job])
+    status, out, err, asked = whys("7", "--json")
+    check((status, err, asked) == (0, "", ["/why?job=7", "/json?topics=processes"]), (status, err, asked))
+    equal(json.loads(out)["pid"], 7)
+    for wanted in ("8", "eval.py"):
+        status, out, err, _ = whys(wanted, "--json")
+        equal((status, out, err), (1, b"", "zernel: why: no job or process %s is known here\n" % wanted))
+        equal(whys(wanted)[:2], (1, b"no job or process %s is known here\n" % wanted.encode()))
+    equal(whys("a&b", "--json")[0], 2)
+    equal([whys(*args, "--json", to="/dev/full") for args in ([], ["4711"], ["7"])], [1, 1, 1])
+
+
+def test_why_in_words():
+    for args, text in ((["train.py"], b"job train.py (processes: 1; the last 60 s)\n  it runs\n"),
+                       (["7"], b"process 7: "), ([], b"job 4711 ")):
+        status, out, err, _ = whys(*args)
+        check(status == 0 and out.startswith(text) and err == "", (args, status, out, err))
+
+
 def ghost(**more):
     return {"pid": 7, "uid": 1000, "command": "python3", "why": "job_ended", "says": "its job has ended",
             "job_id": "4711", "gpu_id": "", "since_s": 61.512345678, "gpu_bytes": None, **more}

@@ -12,7 +12,6 @@
 	"                    alloc|load|cpu|data|dist|io|runqueue|other] [--folded | --pprof | --speedscope | --json]\n" \
 	"                    [--token-file FILE]"
 #define TEXT_MAX    768
-#define PATH_MAX_   256
 #define EXAMPLE_MAX 6 /* functions */
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 16];
@@ -200,37 +199,15 @@ static int read_arguments(struct arguments *a, int argc, char **argv)
 	return 0;
 }
 
-/* A value goes into the query as it is: the daemon says what is wrong with it. */
-static bool is_plain(const char *text)
-{
-	for (; *text; text++)
-		if (!((*text >= '0' && *text <= '9') || (*text >= 'A' && *text <= 'Z') ||
-			    (*text >= 'a' && *text <= 'z') || strchr("._-", *text)))
-			return false;
-	return true;
-}
-
-static bool add_parameter(char path[PATH_MAX_], const char *name, const char *value)
-{
-	size_t len = strlen(path);
-
-	if (!value)
-		return true;
-	if (!*value || !is_plain(value))
-		return false;
-	return snprintf(path + len, PATH_MAX_ - len, "%c%s=%s", strchr(path, '?') ? '&' : '?', name, value) <
-		(int)(PATH_MAX_ - len);
-}
-
 /* 0, or the exit status. job: what is wanted is taken for one. */
 static int get_answer(const struct arguments *a, bool job)
 {
-	char path[PATH_MAX_];
+	char path[ZN_PARAMETER_PATH];
 	int status;
 
 	snprintf(path, sizeof(path), "%s", paths[a->form]);
-	if (!add_parameter(path, job ? "job" : "pid", a->client.wanted) || !add_parameter(path, "cause", a->cause) ||
-		!add_parameter(path, "seconds", a->seconds))
+	if (!zn_parameter_add(path, job ? "job" : "pid", a->client.wanted) ||
+		!zn_parameter_add(path, "cause", a->cause) || !zn_parameter_add(path, "seconds", a->seconds))
 		return zn_client_misused(
 			&a->client, "a value that cannot be", a->client.wanted ? a->client.wanted : "");
 	status = zn_client_open(&client, &a->client, path, buffer);

@@ -6,8 +6,10 @@
 #include <limits.h>
 #include <string.h>
 
-#define USAGE    "usage: zernel why [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--json] [--token-file FILE]"
-#define TEXT_MAX 768
+#define USAGE     "usage: zernel why [JOB | PID] [http://ADDRESS:PORT | unix:PATH] [--json] [--token-file FILE]"
+#define TEXT_MAX  768
+#define PROCESSES "/json?topics=processes"
+#define UNKNOWN   "no job or process %s is known here"
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 16];
 static struct zn_client client;
@@ -110,22 +112,29 @@ static unsigned put_jobs(struct zn_term *t, struct zn_str answer, const char *wa
 
 /* ---- A process. ---- */
 
-static unsigned put_processes(struct zn_term *t, struct zn_str snapshot, const char *wanted)
+/* Empty: there is none of that number. */
+static struct zn_str find_process(struct zn_str snapshot, const char *wanted)
 {
 	struct zn_str list = zn_path_find(snapshot, "processes"), key, process;
-	char pid[ZN_UNITS_CELL], says[TEXT_MAX];
-	unsigned count = 0;
+	char pid[ZN_UNITS_CELL];
 	size_t at = 0;
 
-	while (zn_json_next(list, &at, &key, &process)) {
-		if (strcmp(zn_path_text(process, "pid", pid, sizeof(pid)), wanted))
-			continue;
-		count++;
-		zn_term_line(t, ZN_STYLE_PLAIN, "process %s: %s", pid,
-			zn_path_known(process, "stalls.says") ? zn_path_text(process, "stalls.says", says, sizeof(says))
-							      : "where its time goes is not known");
-	}
-	return count;
+	while (zn_json_next(list, &at, &key, &process))
+		if (!strcmp(zn_path_text(process, "pid", pid, sizeof(pid)), wanted))
+			return process;
+	return (struct zn_str){0};
+}
+
+static unsigned put_process(struct zn_term *t, struct zn_str process)
+{
+	char pid[ZN_UNITS_CELL], says[TEXT_MAX];
+
+	if (!process.len)
+		return 0;
+	zn_term_line(t, ZN_STYLE_PLAIN, "process %s: %s", zn_path_text(process, "pid", pid, sizeof(pid)),
+		zn_path_known(process, "stalls.says") ? zn_path_text(process, "stalls.says", says, sizeof(says))
+						      : "where its time goes is not known");
+	return 1;
 }
 
 /* ---- The verb. ---- */
@@ -158,13 +167,35 @@ static int get_json(const struct arguments *a, const char *path)
 	return zn_client_get(&client) ? zn_client_complain(&client, "why") : 0;
 }
 
+/* What is wanted, a job or else a process; empty: neither is known. 0, or the exit status. */
+static int get_wanted(const struct arguments *a, struct zn_str *json)
+{
+	char path[ZN_PARAMETER_PATH] = "/why";
+	struct zn_str key, job;
+	size_t at = 0;
+	int status;
+
+	if (!zn_parameter_add(path, "job", a->client.wanted))
+		return zn_client_misused(&a->client, "a value that cannot be", a->client.wanted);
+	status = get_json(a, path);
+	*json = client.answer;
+	if (status || !a->client.wanted || zn_json_next(zn_path_find(client.answer, "why"), &at, &key, &job))
+		return status;
+	status = get_json(a, PROCESSES);
+	*json = find_process(client.answer, a->client.wanted);
+	return status;
+}
+
 static int print_json(const struct arguments *a)
 {
-	int status = get_json(a, "/why");
+	struct zn_str json = {0};
+	int status = get_wanted(a, &json);
 
-	if (!status)
-		printf("%.*s\n", (int)client.answer.len, client.answer.at);
-	return status;
+	if (status)
+		return status;
+	if (!json.len)
+		fprintf(stderr, "zernel: why: " UNKNOWN "\n", a->client.wanted);
+	return !json.len || printf("%.*s\n", (int)json.len, json.at) < 0 || fflush(stdout) ? 1 : 0;
 }
 
 int zn_why_main(int argc, char **argv)
@@ -185,13 +216,13 @@ int zn_why_main(int argc, char **argv)
 	zn_term_begin(&t);
 	count = put_jobs(&t, client.answer, a.client.wanted);
 	if (!count && a.client.wanted) {
-		status = get_json(&a, "/json?topics=processes");
+		status = get_json(&a, PROCESSES);
 		if (status)
 			return status;
-		count = put_processes(&t, client.answer, a.client.wanted);
+		count = put_process(&t, find_process(client.answer, a.client.wanted));
 	}
 	if (!count && a.client.wanted)
-		zn_term_line(&t, ZN_STYLE_PLAIN, "no job or process %s is known here", a.client.wanted);
+		zn_term_line(&t, ZN_STYLE_PLAIN, UNKNOWN, a.client.wanted);
 	else if (!count)
 		zn_term_line(&t, ZN_STYLE_PLAIN, "nothing has launched work on a GPU here since the daemon began");
 	return zn_term_flush(&t) && (count || !a.client.wanted) ? 0 : 1;

@@ -227,6 +227,28 @@ test("the bands of a job are as high as the figures of /why, and go on with each
 	assert.equal(await page.locator("#filter").inputValue(), "job:4711", "the metric leads to its processes");
 });
 
+test("a job without a process for a moment keeps its 15 minutes, with a gap", async () => {
+	const s = await snapshot(), w = {job_id: "4711", processes: 1, says: "no cause found", state: "runs",
+		lost_percent: 0, progress_age_s: null, missing_pid: null, missing_rank: null, late_pid: null, causes: [], steps: 3,
+		step: {gpu: 40}, bands: "", labels: []};
+	const server = await fake({...s, why: [w]}, {timelines: [{...w, timeline: {step_s: 5, steps: 3, gpu: [50, 60, 70]}}]});
+	const page = await open(server.url);
+	const known = () => page.evaluate(() => [...(document.querySelector("#why .known")?.getAttribute("d") || "")
+		.matchAll(/M(\d+) /g)].map((m) => 179 - m[1]));
+	assert.deepEqual(await known(), [2, 1, 0]);
+	server.set({why: []});
+	await until(async () => !(await page.locator("#why").isVisible()), "no process");
+	server.set({why: [{...w, steps: 6}]});
+	await until(async () => (await known()).length, "it is back");
+	assert.deepEqual(await known(), [5, 4, 3, 0]);
+	const others = Array.from({length: 300}, (_, i) => ({...w, job_id: `${i}`, steps: 1}));
+	server.set({why: others});
+	await until(async () => (await page.locator("#why li[data-state]").count()) === 300, "many others");
+	server.set({why: [{...w, steps: 7}]});
+	await until(async () => (await page.locator("#why li[data-state]").count()) === 1, "it is alone");
+	assert.deepEqual(await known(), [0], "there was no more room for it");
+});
+
 test("what a job says of itself stands with it, and at each moment of its 15 minutes", async () => {
 	const s = await snapshot(), ms = (ago) => s.last_update_ms - ago * 5000, label = (key, value, ago) =>
 		({key, value, pid: 7, at_ms: ms(ago)});

@@ -21,6 +21,7 @@ export const labelMap = (labels) => new Map(labels.map((label) => [label.key, la
 export const labelText = (said) => [...said].filter(([, value]) => value !== "").map(([key, value]) =>
 	`${key}=${value}`).join(" ");
 const CHANGES = 256; // of what a job said of itself
+const JOBS = 256; // whose steps are kept
 const MARKED = 12; // a label that changed more often says a number, not a phase
 
 // By job: {steps, list: [{cause: per cent} or null, ...], changes: [{key, value, at_ms}, ...]}, the newest last.
@@ -52,6 +53,14 @@ function rememberLabels(past, labels, now_ms) {
 		past.changes = [...past.changes, ...more].slice(-CHANGES);
 }
 
+// A job without a process for a moment, as between two steps, comes back: only where many are kept, one that is not
+// there is forgotten, the oldest first.
+function forget(there) {
+	for (const job of kept.keys())
+		if (kept.size > JOBS && !there.has(job))
+			kept.delete(job);
+}
+
 // The steps that are over since the last snapshot: only the newest of them is known.
 export function rememberSteps(s) {
 	for (const w of s.why) {
@@ -66,9 +75,7 @@ export function rememberSteps(s) {
 		}
 		rememberLabels(kept.get(job), w.labels || [], s.last_update_ms);
 	}
-	for (const job of kept.keys())
-		if (!s.why.some((w) => String(w.job_id) === job))
-			kept.delete(job);
+	forget(new Set(s.why.map((w) => String(w.job_id))));
 }
 
 // Per cent by band of one step, and no more than all of it; null: it is not known.

@@ -6973,9 +6973,11 @@ int zn_attach_perf(const struct zn_probe *p, int prog_fd, bool ret, const struct
 #define ZN_TRACE_UPROBE_SESSION 57 /* from 6.13 on */
 #endif
 
-/* ---- probe/maps.c (zn_bpf_map_ zn_batch_): the BPF maps that all objects share, and how hashes are read. ---- */
+/* ---- probe/maps.c (zn_bpf_map_ zn_bpf_ring_ zn_batch_): the BPF maps that all objects share, how hashes are read, and
+ * what the kernel's own types say. ---- */
 
 struct bpf_object;
+struct btf;
 enum zn_map {
 	ZN_MAP_SHARED,
 	ZN_MAP_EVENTS,
@@ -6993,6 +6995,7 @@ int zn_bpf_map_keep(struct zn_probe *p, struct bpf_object *o);
 /* Before the first object is loaded: which maps take memory as they are used, and how large each is. */
 int zn_bpf_map_sparse(struct zn_probe *p, struct bpf_object *o);
 int zn_bpf_map_sizes(struct zn_probe *p, struct bpf_object *o);
+bool zn_bpf_ring_named(const struct btf *kernel); /* see ring_named of struct zn_probe */
 /* Room for all rows of a map, of which row() maps one, and what lies on its pages, with a bit each. NULL with errno. */
 void *zn_bpf_map_reserve(enum zn_map m);
 void zn_bpf_map_unreserve(enum zn_map m, void *at);
@@ -7184,6 +7187,7 @@ struct zn_probe {
 	char why[ZN_FAMILY_COUNT][ZN_TEXT_MAX]; /* why a family is not available */
 	bool old; /* a kernel before 5.12, by what it refuses: file I/O and jobs alone, by objects of their own */
 	bool has_images;             /* one whose trampolines outlast the calls that are in them */
+	bool ring_named;             /* its event of a completion of io_uring names the request, from 5.18 on */
 	bool multi;                  /* multi-uprobe links, from kernel 6.6 on */
 	bool session;                /* one of them for entries and returns, from kernel 6.13 on */
 	uint32_t cast_id;            /* the kernel's number of bpf_rdonly_cast(), from 6.2 on; 0: it has none */

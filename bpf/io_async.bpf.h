@@ -64,7 +64,7 @@ static __always_inline void ring_begin(struct io_kiocb *req)
 	request->at = (__u64)req;
 }
 
-static __always_inline void ring_end(struct io_kiocb *req, __s64 result)
+static __noinline int ring_end(struct io_kiocb *req, __s64 result)
 {
 	__u32 op = ring_op(BPF_CORE_READ(req, opcode));
 	struct zn_io_request *request = ring_request(req);
@@ -73,20 +73,22 @@ static __always_inline void ring_end(struct io_kiocb *req, __s64 result)
 	__u32 dev;
 
 	if (op == ZN_IO_OP_COUNT)
-		return;
+		return 0;
 	file = BPF_CORE_READ(req, file);
 	dev = file ? place_of_file(false, file, false).dev : 0;
 	if (!dev || !outcome_of(&o, result))
-		return;
+		return 0;
 	o.file = file;
 	if (request && request->at == (__u64)req) {
 		o.ns = zn_minus(bpf_ktime_get_ns(), request->start_ns);
 		request->at = 0;
 	}
 	count_operation(op, dev, ring_tgid(req), &o, NULL);
+	return 0;
 }
 
-/* The events changed their arguments; CO-RE tells which they are. Before 5.18 they lack the request. */
+/* The events changed their arguments; CO-RE tells which they are. That of a completion has the request from 5.18 on,
+ * that of a submission from 5.14 on. */
 typedef void (*btf_trace_io_uring_complete___cqe)(void *, struct io_ring_ctx *, void *, struct io_uring_cqe *);
 typedef void (*btf_trace_io_uring_submit_sqe___req)(void *, struct io_kiocb *, bool);
 
@@ -105,10 +107,9 @@ int ring_submit_sqe(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-#ifdef ZN_NO_FETCH
-/* There the event of a completion does not say of which request. A result is final where the request's own
- * function for it is called, or would be: kiocb_done() does without for one that was neither an error nor polled
- * for. */
+/* Before 5.18 the event of a completion does not say of which request (zn_bpf_ring_named()). A result is final where the
+ * request's own function for it is called, or would be: kiocb_done() does without for one that was neither an error
+ * nor polled for. */
 #define SETUP_IOPOLL 1 /* linux/io_uring.h */
 
 /* What a read had got before it was done again belongs to the result. EAGAIN: it is done again. */
@@ -136,7 +137,8 @@ ENTER(io_complete_rw, ring_complete_rw((void *)ctx[0], ctx[1]))
 ENTER(io_complete_rw_iopoll, ring_complete_rw((void *)ctx[0], ctx[1]))
 AT_ENTRY(on_kiocb_done, ring_done((void *)ZN_ARG1(ctx), ZN_ARG2(ctx)))
 AT_ENTRY(on_complete_rw, ring_complete_rw((void *)ZN_ARG1(ctx), ZN_ARG2(ctx)))
-#else
+
+#ifndef ZN_NO_FETCH
 SEC("raw_tp/io_uring_complete")
 int ring_complete(struct bpf_raw_tracepoint_args *ctx)
 {

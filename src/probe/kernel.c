@@ -20,11 +20,13 @@ enum how {
 	PROBE,
 	RETURN /* kprobes */
 };
-#define NEEDED 1  /* attached only while some process is hooked; for tracepoints alone */
-#define OR     2  /* in place of the one before it, where that cannot be loaded; the last of their method */
-#define CORE   8  /* without it the method is worth nothing; such rows are the first of their method */
-#define ALSO   4  /* goes with any method: alone it makes none */
-#define SERVES 16 /* attached only while a server is watched; with NEEDED */
+#define NEEDED  1  /* attached only while some process is hooked; for tracepoints alone */
+#define OR      2  /* in place of the one before it, where that cannot be loaded; the last of their method */
+#define CORE    8  /* without it the method is worth nothing; such rows are the first of their method */
+#define ALSO    4  /* goes with any method: alone it makes none */
+#define SERVES  16 /* attached only while a server is watched; with NEEDED */
+#define NAMED   32 /* for kernels whose event of a completion of io_uring names the request */
+#define UNNAMED 64 /* for those where it does not */
 
 #define TRACED(family, function, flags)                                                                                \
 	{&zn_bpf_vfs, #function "_leave", #function, family, ZN_METHOD_FENTRY, TRACE, flags},                          \
@@ -38,15 +40,15 @@ enum how {
 	}
 /* What completes a request of io_uring on kernels where its event does not name the request. */
 #define RING_DONE(method, how, done, complete, polled)                                                                 \
-	{&zn_bpf_vfs, done, "kiocb_done", ZN_FAM_VFS, method, how, 0},                                                 \
-		{&zn_bpf_vfs, complete, "io_complete_rw", ZN_FAM_VFS, method, how, 0},                                 \
+	{&zn_bpf_vfs, done, "kiocb_done", ZN_FAM_VFS, method, how, UNNAMED},                                           \
+		{&zn_bpf_vfs, complete, "io_complete_rw", ZN_FAM_VFS, method, how, UNNAMED},                           \
 	{                                                                                                              \
-		&zn_bpf_vfs, polled, "io_complete_rw_iopoll", ZN_FAM_VFS, method, how, 0                               \
+		&zn_bpf_vfs, polled, "io_complete_rw_iopoll", ZN_FAM_VFS, method, how, UNNAMED                         \
 	}
 /* Pages that come into the cache, and io_uring, whose submission has one of two names. */
 #define IO_EVENTS(method, page_added)                                                                                  \
 	{&zn_bpf_vfs, page_added, "mm_filemap_add_to_page_cache", ZN_FAM_VFS, method, RAW, 0},                         \
-		{&zn_bpf_vfs, "ring_complete", "io_uring_complete", ZN_FAM_VFS, method, RAW, 0},                       \
+		{&zn_bpf_vfs, "ring_complete", "io_uring_complete", ZN_FAM_VFS, method, RAW, NAMED},                   \
 		{&zn_bpf_vfs, "ring_submit_req", "io_uring_submit_req", ZN_FAM_VFS, method, RAW, 0},                   \
 	{                                                                                                              \
 		&zn_bpf_vfs, "ring_submit_sqe", "io_uring_submit_sqe", ZN_FAM_VFS, method, RAW, OR                     \
@@ -60,7 +62,7 @@ enum how {
 
 /* A family's rows are together, best method first. Returns come before entries: a return without its entry is
  * passed over. A program that this kernel's object does not have is for other kernels, and its row is passed over
- * too. */
+ * too; so is that of a way that others have. */
 static const struct {
 	const struct zn_blob *object;
 	const char *program, *place;
@@ -191,14 +193,15 @@ static const struct {
 
 /* What a family cannot see on a method, even where all of that is there. */
 static const struct {
-	uint8_t family, method;
+	uint8_t family, method, flags;
 	const char *text;
 } limits[] = {
-	{ZN_FAM_VFS, ZN_METHOD_KPROBE,
+	{ZN_FAM_VFS, ZN_METHOD_KPROBE, 0,
 		"where many threads are inside one function, some calls are lost, and counted as that"},
-	{ZN_FAM_VFS, ZN_METHOD_TRACEPOINT,
+	{ZN_FAM_VFS, ZN_METHOD_TRACEPOINT, UNNAMED, "io_uring is not counted"},
+	{ZN_FAM_VFS, ZN_METHOD_TRACEPOINT, 0,
 		"libaio is not counted; of mapped files no duration, nor faults within system calls"},
-	{ZN_FAM_META, ZN_METHOD_TRACEPOINT,
+	{ZN_FAM_META, ZN_METHOD_TRACEPOINT, 0,
 		"unlink, mkdir, rmdir, rename and stat by path are not counted, nor what io_uring does"},
 };
 
@@ -239,22 +242,28 @@ static bool is_shared(struct zn_kernel *k, uint32_t i)
 	return of;
 }
 
-static bool is_of(const struct zn_kernel *k, const struct rows *r, const char *program)
+/* A row, or a limit, is for this kernel too. */
+static bool is_meant(const struct zn_probe *p, uint8_t flags)
+{
+	return !(flags & (p->ring_named ? UNNAMED : NAMED));
+}
+
+static bool is_of(const struct zn_probe *p, const struct rows *r, const char *program)
 {
 	for (uint32_t i = r->first; i < r->end; i++)
-		if (!k->point[i].of && strcmp(table[i].program, program) == 0)
+		if (!p->kernel.point[i].of && is_meant(p, table[i].flags) && strcmp(table[i].program, program) == 0)
 			return true;
 	return false;
 }
 
-static int programs_keep(struct zn_kernel *k, struct bpf_object *o, const struct rows *r)
+static int programs_keep(struct zn_probe *p, struct bpf_object *o, const struct rows *r)
 {
+	struct zn_kernel *k = &p->kernel;
+
 	for (uint32_t i = r->first; i < r->end; i++) {
 		struct bpf_program *prog = bpf_object__find_program_by_name(o, table[i].program);
 
-		if (k->point[i].of)
-			continue;
-		if (!prog)
+		if (k->point[i].of || !prog || !is_meant(p, table[i].flags))
 			continue;
 		k->point[i].prog_fd = zn_fd_keep(bpf_program__fd(prog));
 		if (k->point[i].prog_fd < 0)
@@ -271,19 +280,18 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 	int err;
 
 	for (uint32_t i = r->first; i < r->end; i++)
-		own += !is_shared(&p->kernel, i);
+		own += is_meant(p, table[i].flags) && !is_shared(&p->kernel, i);
 	if (!own)
 		return 0;
 	o = zn_object_open(p, table[r->first].object);
 	if (!o)
 		return -errno;
-	bpf_object__for_each_program(prog, o)
-		bpf_program__set_autoload(prog, is_of(&p->kernel, r, bpf_program__name(prog)));
+	bpf_object__for_each_program(prog, o) bpf_program__set_autoload(prog, is_of(p, r, bpf_program__name(prog)));
 	err = zn_bpf_map_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);
 	if (!err)
-		err = programs_keep(&p->kernel, o, r);
+		err = programs_keep(p, o, r);
 	bpf_object__close(o);
 	return err;
 }
@@ -462,7 +470,7 @@ static bool method_open(struct zn_probe *p, const struct rows *r)
 		return false;
 	}
 	for (size_t i = 0; i < ZN_LEN(limits); i++)
-		if (limits[i].family == f && limits[i].method == method)
+		if (limits[i].family == f && limits[i].method == method && is_meant(p, limits[i].flags))
 			why_add(why, limits[i].text, NULL);
 	memcpy(k->why[f], why, sizeof(why));
 	k->method[f] = method;

@@ -94,6 +94,22 @@ static bool walks_stacks(const struct zn_probe *p)
 #endif
 }
 
+/* The event of a completion of io_uring has its ring and the request, from Linux 5.18 on; before, in the place of the
+ * request, what the program gave it as a number. Nothing is known of an event that is not there. */
+bool zn_bpf_ring_named(const struct btf *kernel)
+{
+	int at = btf__find_by_name_kind(kernel, "btf_trace_io_uring_complete", BTF_KIND_TYPEDEF);
+	const struct btf_type *t = at > 0 ? btf__type_by_id(kernel, (uint32_t)at) : NULL; /* of a pointer to it */
+
+	t = t ? btf__type_by_id(kernel, t->type) : NULL;
+	t = t ? btf__type_by_id(kernel, t->type) : NULL;
+	if (!t || !btf_is_func_proto(t) || btf_vlen(t) < 3)
+		return true;
+	at = btf__resolve_type(kernel, btf_params(t)[2].type); /* the first one is the tracepoint's own */
+	t = at > 0 ? btf__type_by_id(kernel, (uint32_t)at) : NULL;
+	return t && btf_is_ptr(t);
+}
+
 /* A kernel whose BPF has an allocator of its own (6.1 on) takes the memory of tables of which a node uses a small
  * part as it is used, up to the same limits; before, that could stall a program, so there they are whole from the
  * start. */
@@ -104,6 +120,7 @@ int zn_bpf_map_sparse(struct zn_probe *p, struct bpf_object *o)
 
 	p->grows = kernel && btf__find_by_name_kind(kernel, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
 	p->has_images = kernel && btf__find_by_name_kind(kernel, "bpf_tramp_image", BTF_KIND_STRUCT) > 0;
+	p->ring_named = !kernel || zn_bpf_ring_named(kernel);
 	p->walks = walks_stacks(p);
 	p->keeps_shadow = kernel && btf__find_by_name_kind(kernel, "shstk_update_last_frame", BTF_KIND_FUNC) > 0;
 	btf__free(kernel);

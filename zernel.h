@@ -736,7 +736,7 @@ _Static_assert(sizeof(struct zn_io_pending) == 64, "padding");
 	X(CONTEXT, "context", "contexts or captured streams without a free entry")                                     \
 	X(CALL, "call", "system calls and sends that were not timed: too many at one time")                            \
 	X(SOCKET, "socket", "TCP connections without a free entry: their retransmissions are not counted")             \
-	X(COMM, "comm", "communicators without a free entry, or of unknown size where it matters")                     \
+	X(COMM, "comm", "communicators without a free entry, with a late address, or of a size that is not known")     \
 	X(SKEW, "skew", "communicators, ranks or collectives whose time of issue could not be compared")               \
 	X(JOB, "job", "jobs without a free slot")                                                                      \
 	X(TASK, "task", "processes or control groups of jobs without a free entry")                                    \
@@ -993,7 +993,7 @@ struct zn_thread {
 	__u64 ctx[ZN_CTX_STACK]; /* CUcontext; the current one is ctx[ctx_depth - 1] */
 	__u16 state_at;          /* index and 1 into zn_thread_states of its row; 0: it has not launched yet */
 	__u8 held;               /* ZN_HELD_*: what its owner holds of the quotas for it */
-	__u8 pad;
+	__u8 awaited;            /* communicators that its group makes */
 	__u32 owner;
 	__u64 stack; /* says which kernel stack it runs on, see zn_stack_of(); 0: not known */
 	__u32 tgid;
@@ -1175,10 +1175,15 @@ struct zn_comm {
 	__u32 rank;   /* ZN_UNKNOWN: not known */
 	__u32 nranks; /* ZN_UNKNOWN: not known */
 	__u32 splits;
-	__u32 tgid;
-	__u16 skew;   /* its index in the table of skews, plus 1; 0: none */
-	__u16 member; /* there */
-	__u32 pad;
+	__u32 tgid; /* 0: it is being made, by a group that has not ended */
+	union {
+		struct {
+			__u16 skew;   /* its index in the table of skews, plus 1; 0: none */
+			__u16 member; /* there */
+			__u32 pad;
+		};
+		__u64 at; /* of one that is being made: where its address will be */
+	};
 };
 #define ZN_UNKNOWN 0xffffffffu
 _Static_assert(sizeof(struct zn_comm) == 32, "padding");

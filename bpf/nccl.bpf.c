@@ -10,8 +10,10 @@
 #include "stack.bpf.h"
 
 #define NCCL_IN_PROGRESS 7
-#define UNIQUE_ID_WORDS  16 /* ncclUniqueId: 128 bytes */
+#define NO_COLOR         0xffffffff /* NCCL_SPLIT_NOCOLOR */
+#define UNIQUE_ID_WORDS  16         /* ncclUniqueId: 128 bytes */
 #define INIT_ALL_MAX     16
+#define AWAITED_MAX      8 /* communicators that a group makes, whose address is there at its end */
 
 /* arg[] of a communicator's creation, after its entry handler */
 enum { NEW_COMM, NEW_NRANKS, NEW_RANK = 4, NEW_HASH };
@@ -67,6 +69,14 @@ static __always_inline void comm_add(struct zn_call *c, __u64 addr, struct zn_co
 
 	if (addr)
 		comm_put(c->proc, &key, comm);
+}
+
+static __always_inline void comm_drop(struct zn_proc *p, struct zn_ctx_key *at)
+{
+	if (bpf_map_delete_elem(&comms, at) || !p)
+		return;
+	ZN_ADD(p->comms, -1);
+	zn_quota_give_to(ZN_QUOTA_COMM, p->owner);
 }
 
 static __always_inline __u32 current_tgid(void)
@@ -174,14 +184,14 @@ static __always_inline __u32 skew_slot(__u64 hash, __u32 owner)
 }
 
 /* A rank of this node joins. Communicators of unknown id, and of one rank, have nobody to be compared with. */
-static __always_inline void skew_join(struct zn_call *c, struct zn_comm *comm)
+static __always_inline void skew_join(struct zn_proc *p, __u32 row, struct zn_comm *comm)
 {
 	__u32 slot, m;
 	struct zn_skew *s;
 
 	if (!comm->hash || comm->nranks == 1)
 		return;
-	slot = skew_slot(comm->hash, c->proc->owner);
+	slot = skew_slot(comm->hash, p->owner);
 	s = slot ? skew_at(slot - 1) : NULL;
 	m = s ? __sync_fetch_and_add(&s->members, 1) : ZN_SKEW_RANKS;
 	if (!s || m >= ZN_SKEW_RANKS) {
@@ -190,8 +200,8 @@ static __always_inline void skew_join(struct zn_call *c, struct zn_comm *comm)
 	}
 	s->member[m].tgid = comm->tgid;
 	s->member[m].rank = comm->rank;
-	s->member[m].row = c->thread->row;
-	s->member[m].id = c->thread->id;
+	s->member[m].row = row;
+	s->member[m].id = p->id;
 	s->nranks = comm->nranks;
 	comm->skew = slot;
 	comm->member = m;
@@ -362,6 +372,83 @@ static __always_inline void skew_leave(const struct zn_comm *comm, __u32 id)
 		rank->id = 0;
 }
 
+/* ---- communicators ---- */
+
+/* As the address of one that the calling thread awaits. No program has such a one. */
+static __always_inline __u64 awaited_at(__u32 number)
+{
+	return 1ULL << 63 | (bpf_get_current_pid_tgid() & 0xffffffff) << 8 | number;
+}
+
+/* Its address will be there when the group ends: until then what is known of it lies beside the others. */
+static __always_inline void comm_await(struct zn_call *c, struct zn_comm *comm, __u64 at)
+{
+	__u32 number = c->thread->awaited;
+
+	if (!c->thread->group_depth || number >= AWAITED_MAX) { /* or after that, if the call does not wait */
+		zn_lost(ZN_LOST_COMM);
+		return;
+	}
+	c->thread->awaited = number + 1;
+	comm->tgid = 0;
+	comm->at = at;
+	comm_add(c, awaited_at(number), comm);
+}
+
+/* A communicator that was made, with what all its ranks know of it. at: where its address is. */
+static __always_inline void comm_enter(struct zn_call *c, struct zn_comm *comm, __u64 at)
+{
+	__u64 addr;
+
+	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
+	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), at))
+		return;
+	if (!addr) {
+		comm_await(c, comm, at);
+		return;
+	}
+	skew_join(c->proc, c->thread->row, comm);
+	comm_add(c, addr, comm);
+}
+
+/* One of a group that has ended. It is not static, so that it is verified once. */
+__noinline int comm_made(struct zn_proc *p, __u32 row, __u32 number)
+{
+	struct zn_ctx_key key = {.addr = awaited_at(number)};
+	struct zn_comm *found, comm;
+	__u64 at;
+
+	if (!p)
+		return 0;
+	key.id = p->id;
+	found = bpf_map_lookup_elem(&comms, &key);
+	if (!found)
+		return 0;
+	comm = *found;
+	comm_drop(p, &key);
+	at = comm.at;
+	comm.at = 0;
+	comm.tgid = current_tgid();
+	if (!zn_read_user(&key.addr, sizeof(key.addr), at))
+		return 0;
+	if (!key.addr) { /* the group goes on without the caller */
+		zn_lost(ZN_LOST_COMM);
+		return 0;
+	}
+	skew_join(p, row, &comm);
+	return comm_put(p, &key, &comm);
+}
+
+/* A group that fails makes none. */
+static __always_inline void comms_made(struct zn_call *c)
+{
+	__u32 count = c->thread->awaited;
+
+	c->thread->awaited = 0;
+	for (__u32 i = 0; i < AWAITED_MAX && i < count && !has_failed(c); i++)
+		comm_made(c->proc, c->thread->row, i);
+}
+
 static __always_inline void comm_init_return(struct zn_call *c)
 {
 	struct zn_comm comm = {
@@ -370,15 +457,10 @@ static __always_inline void comm_init_return(struct zn_call *c)
 		.nranks = c->frame->arg[NEW_NRANKS],
 		.tgid = current_tgid(),
 	};
-	__u64 addr;
 
-	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
-	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[NEW_COMM]))
-		return;
-	if (!comm.hash)
+	if (!comm.hash && !has_failed(c))
 		zn_lost(ZN_LOST_USER_READ);
-	skew_join(c, &comm);
-	comm_add(c, addr, &comm);
+	comm_enter(c, &comm, c->frame->arg[NEW_COMM]);
 }
 
 /* (comms[], ndev, devices[]): one process is all ranks; no unique id, so the hash is of what is unique on this node. */
@@ -403,33 +485,20 @@ static __always_inline void comm_init_all_return(struct zn_call *c)
 		zn_lost_many(ZN_LOST_COMM, n - INIT_ALL_MAX);
 }
 
-/* (comm, color, key, new *, config *): ranks of one color form a communicator; rank and size are asked for later. */
+/* (comm, color, key, new *, config *): ranks of one color form a communicator; rank and size are asked for later. A rank
+ * without a color has none. */
 static __always_inline void comm_split_return(struct zn_call *c)
 {
 	struct zn_comm *parent = comm_find(c->thread, c->frame->arg[0]);
 	struct zn_comm comm = {.rank = ZN_UNKNOWN, .nranks = ZN_UNKNOWN, .tgid = current_tgid()};
-	__u64 addr;
+	__u32 color = c->frame->arg[1];
 
-	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
-	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), c->frame->arg[3]))
-		return;
-	if (parent && parent->hash)
-		comm.hash = mix_hash(mix_hash(parent->hash, (__u32)c->frame->arg[1]), ++parent->splits);
-	if (addr)
-		skew_join(c, &comm);
-	comm_add(c, addr, &comm);
-}
-
-/* A communicator that some ranks of another one make: it is entered with what they all know of it. */
-static __always_inline void comm_enter(struct zn_call *c, struct zn_comm *comm, __u64 at)
-{
-	__u64 addr;
-
-	zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
-	if (has_failed(c) || !zn_read_user(&addr, sizeof(addr), at) || !addr)
-		return;
-	skew_join(c, comm);
-	comm_add(c, addr, comm);
+	if (parent && parent->hash && !has_failed(c))
+		comm.hash = mix_hash(mix_hash(parent->hash, color), ++parent->splits);
+	if (color != NO_COLOR)
+		comm_enter(c, &comm, c->frame->arg[3]);
+	else
+		zn_record_row(c->thread->row, ZN_H_NCCL_INIT, c->ns, 0, has_failed(c));
 }
 
 /* (comm, excluded *, how many, new *, config *, flags): the excluded ranks do not call it. */
@@ -484,13 +553,9 @@ static __always_inline void comm_ask_return(struct zn_call *c, bool rank)
 static __always_inline void comm_gone(struct zn_frame *f, struct zn_thread *t)
 {
 	struct zn_ctx_key key = {.addr = f->arg[0], .id = t->id};
-	struct zn_proc *p = zn_proc_of(t);
 
 	skew_leave(comm_find(t, f->arg[0]), t->id);
-	if (bpf_map_delete_elem(&comms, &key) || !p)
-		return;
-	ZN_ADD(p->comms, -1);
-	zn_quota_give_to(ZN_QUOTA_COMM, p->owner);
+	comm_drop(zn_proc_of(t), &key);
 }
 
 /* type is an int: the upper half of its register says nothing. */
@@ -549,6 +614,7 @@ static __always_inline void group_end_return(struct zn_call *c)
 
 	if (is_inner(c) || t->group_depth == 0 || --t->group_depth)
 		return;
+	comms_made(c);
 	probes_ns = zn_minus(t->group_nested_ns + shared.bias_ns[first], shared.cost_ns[first]);
 	zn_record_row(
 		c->thread->row, ZN_H_NCCL_GROUP, zn_minus(c->end_ns - t->group_start_ns, probes_ns), 0, has_failed(c));
@@ -557,8 +623,8 @@ static __always_inline void group_end_return(struct zn_call *c)
 /* It tells how long the group would take, and ends it: nothing of it is run. */
 static __always_inline void group_simulate_return(struct zn_call *c)
 {
-	if (!is_inner(c) && c->thread->group_depth)
-		c->thread->group_depth--;
+	if (!is_inner(c) && c->thread->group_depth && --c->thread->group_depth == 0)
+		c->thread->awaited = 0;
 }
 
 /* Calls in which the host may wait for other ranks. */

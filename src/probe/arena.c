@@ -156,8 +156,10 @@ static size_t read_comms(struct zn_arena *a, struct zn_comm *to, size_t cap)
 	size_t n = 0;
 
 	while (n < cap && zn_batch_next(&b))
-		for (uint32_t i = 0; i < b.count && n < cap; i++)
-			memcpy(&to[n++], zn_batch_value(&b, i), sizeof(*to));
+		for (uint32_t i = 0; i < b.count && n < cap; i++) {
+			memcpy(&to[n], zn_batch_value(&b, i), sizeof(*to));
+			n += to[n].tgid != 0;
+		}
 	return n;
 }
 

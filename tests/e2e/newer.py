@@ -208,6 +208,46 @@ def communicators_that_shrink_and_grow():
 
 
 @test_shared
+def communicators_that_a_group_makes():
+    """Their addresses are there when it ends. Of a rank without a color there is none."""
+    daemon, actor = started(nccl=True)
+    actor.do("comms = (c_void_p * 4)(); ok(nccl.ncclCommInitAll(comms, 4, None))")
+    actor.do("few, many, half, none = (c_void_p() for _ in range(4))")
+    actor.do("ok(nccl.ncclGroupStart()); ok(nccl.ncclGroupStart())")
+    actor.do("ok(nccl.ncclCommShrink(c_void_p(comms[1]), None, 1, byref(few), None, 0))")
+    actor.do("ok(nccl.ncclCommGrow(c_void_p(comms[1]), 6, None, -1, byref(many), None))")
+    actor.do("ok(nccl.ncclGroupEnd())")
+    actor.do("ok(nccl.ncclCommSplit(c_void_p(comms[1]), 3, 0, byref(half), None))")
+    actor.do("ok(nccl.ncclCommSplit(c_void_p(comms[2]), -1, 0, byref(none), None))")
+    equal(actor.do("answer = [c.value for c in (few, many, half, none)]"), [None] * 4, "addresses before the end")
+    actor.do("ok(nccl.ncclGroupEnd())")
+    equal(actor.do("answer = [bool(c.value) for c in (few, many, half, none)]"), [True] * 3 + [False], "at the end")
+    for comm in ("few", "many"):
+        actor.do(f"ok(nccl.ncclAlltoAll(None, None, c_size_t(10), 7, {comm}, None))")
+    equal(nccl_calls(daemon, actor)["all_to_all"], (2, 40 * (3 + 6)), "bytes to all ranks, whose number is known")
+    actor.do("n = ctypes.c_int(); ok(nccl.ncclCommUserRank(half, byref(n))); ok(nccl.ncclCommCount(half, byref(n)))")
+    wait_until(lambda: len(daemon.metrics().all("zernel_nccl_rank_info", pid=str(actor.pid))) == 4 + 1 + 1,
+               "ranks of the four, of the one that grew and of the half")
+    equal(daemon.metrics().one("zernel_nccl_comm_init_seconds_count", pid=str(actor.pid)), 5, "communicators made")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test
+def communicators_whose_address_comes_too_late():
+    daemon, actor = started(Daemon(), nccl=True)
+    actor.do("comm, made = c_void_p(), (c_void_p * 11)(); ok(nccl.ncclCommInitAll(byref(comm), 1, None))")
+    actor.do("split = lambda i: nccl.ncclCommSplit(comm, i, 0, byref(made, 8 * i), None)")
+    actor.do("ok(nccl.ncclGroupStart()); [ok(split(i)) for i in range(11)]; ok(nccl.ncclGroupEnd())")
+    equal(daemon.metrics().lost(), {"comm": 3}, "those of a group beyond eight")
+    actor.do("nccl.fake_nccl_set(b'no_wait', 1)")
+    equal(actor.do("answer = split(0)"), 7, "in progress")
+    actor.do("ok(nccl.ncclGroupStart()); split(1); split(2); ok(nccl.ncclGroupEnd())")
+    equal(daemon.metrics().lost(), {"comm": 6}, "those that are made while the program goes on, too")
+    actor.do("ok(nccl.ncclGroupStart()); split(3); nccl.fake_nccl_set(b'fail_next', 3); nccl.ncclGroupEnd()")
+    equal(daemon.metrics().lost(), {"comm": 6}, "and none of a group that fails")
+
+
+@test_shared
 def a_simulated_group_ends():
     daemon, actor = started(nccl=True)
     groups = "zernel_nccl_group_seconds_count"

@@ -160,6 +160,19 @@ def communicators_of_one_user_leave_room_for_others():
 
 
 @test_timed
+def skew_of_ranks_that_a_group_split_off():
+    daemon = start()
+    ranks = [rank(daemon, n) for n in (0, 1)]
+    for a in ranks:
+        a.do("half = c_void_p(); ok(nccl.ncclGroupStart()); ok(nccl.ncclCommSplit(comm, 1, 0, byref(half), None)); "
+             "ok(nccl.ncclGroupEnd()); comm = half")
+    for a in ranks:
+        reduce(a, 5)
+    equal(sum(daemon.metrics().all(SKEW + "_count").values()), 5, "collectives compared")
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+@test_timed
 def skew_of_one_rank_is_not_told():
     daemon = start()
     reduce(rank(daemon, 0, 8), 3)

@@ -20,7 +20,9 @@
 #define EXPORT    __attribute__((visibility("default"), noinline))
 #define COMMS_MAX 4096
 
-enum result { OK = 0, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+#define LATER_MAX 32
+
+enum result { OK = 0, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, IN_PROGRESS = 7 };
 
 #define DECLARE(name, args)                                                                                            \
 	EXPORT int pnccl##name args;                                                                                   \
@@ -45,9 +47,14 @@ struct comm {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct comm comms[COMMS_MAX];
 static atomic_uint id_count;
-static atomic_long coll_ns, coll_sleep_us, init_sleep_us, group_sleep_us, split_nranks;
+static atomic_long coll_ns, coll_sleep_us, init_sleep_us, end_sleep_us, group_sleep_us, split_nranks, no_wait;
 static __thread int group_depth;
 static __thread int fail_next;
+/* made by the group at hand: where their addresses go when it ends */
+static __thread struct {
+	void **to, *comm;
+} later[LATER_MAX];
+static __thread int later_count;
 
 static const struct knob {
 	const char *name;
@@ -56,7 +63,9 @@ static const struct knob {
 	{"coll_ns", &coll_ns},               /* spin in each collective, send and receive */
 	{"coll_sleep_us", &coll_sleep_us},   /* sleep there */
 	{"init_sleep_us", &init_sleep_us},   /* sleep where a communicator is made */
+	{"end_sleep_us", &end_sleep_us},     /* sleep where one is destroyed or aborted */
 	{"group_sleep_us", &group_sleep_us}, /* sleep in the outermost ncclGroupEnd */
+	{"no_wait", &no_wait}, /* those made of others are of the kind that does not wait: their address never comes */
 	{"split_nranks", &split_nranks}, /* ranks of a communicator made by ncclCommSplit; 0: as many as its parent */
 };
 #define KNOB_COUNT (sizeof(knobs) / sizeof(knobs[0]))
@@ -157,6 +166,28 @@ static int make_comm(void **comm, struct comm made)
 	return OK;
 }
 
+/* Of another one. As in the real library its address is there once it is made, which within a group is at its end. */
+static int make_of(void **comm, struct comm made)
+{
+	void *address = NULL;
+	int err = make_comm(&address, made);
+
+	*comm = NULL;
+	if (err)
+		return err;
+	if (no_wait)
+		return IN_PROGRESS;
+	if (!group_depth)
+		*comm = address;
+	else if (later_count == LATER_MAX)
+		return INTERNAL_ERROR;
+	else {
+		later[later_count].to = comm;
+		later[later_count++].comm = address;
+	}
+	return OK;
+}
+
 static int init_rank(enum call call, void **comm, int nranks, int rank)
 {
 	int err = enter(call);
@@ -217,7 +248,7 @@ int pncclCommSplit(void *comm, int color, int key, void **new_comm, void *config
 		return OK;
 	sleep_us(init_sleep_us);
 	nranks = split_nranks > 0 ? (int)split_nranks : parent->nranks;
-	return make_comm(
+	return make_of(
 		new_comm, (struct comm){.rank = parent->rank % nranks, .nranks = nranks, .device = parent->device});
 }
 
@@ -256,6 +287,7 @@ static int end_comm(enum call call, struct comm *comm)
 
 	if (err)
 		return err;
+	sleep_us(end_sleep_us);
 	pthread_mutex_lock(&lock);
 	comm->live = false;
 	pthread_mutex_unlock(&lock);
@@ -289,8 +321,13 @@ int pncclGroupEnd(void)
 		return err;
 	if (group_depth == 0)
 		return INVALID_USAGE;
-	if (--group_depth == 0)
-		sleep_us(group_sleep_us);
+	if (--group_depth)
+		return OK;
+	sleep_us(group_sleep_us);
+	while (later_count) {
+		later_count--;
+		*later[later_count].to = later[later_count].comm;
+	}
 	return OK;
 }
 
@@ -359,7 +396,7 @@ int pncclCommShrink(void *comm, int *excluded, int count, void **new_comm, void 
 
 	if (err)
 		return err;
-	return make_comm(new_comm,
+	return make_of(new_comm,
 		(struct comm){.rank = parent->rank % (parent->nranks - count),
 			.nranks = parent->nranks - count,
 			.device = parent->device});
@@ -373,7 +410,7 @@ int pncclCommGrow(void *comm, int nranks, const struct nccl_id *id, int rank, vo
 
 	if (err)
 		return err;
-	return make_comm(new_comm, (struct comm){.rank = parent ? parent->rank : rank, .nranks = nranks});
+	return make_of(new_comm, (struct comm){.rank = parent ? parent->rank : rank, .nranks = nranks});
 }
 
 int pncclCommSuspend(void *comm, int flags)

@@ -2948,15 +2948,15 @@ enum zn_shape {
 	ZN_S_GROUP_START,
 	ZN_S_GROUP_END,
 	ZN_S_GROUP_SIMULATE,
-	ZN_S_COMM_INIT,
+	ZN_S_COMM_RANK,
+	ZN_S_COMM_COUNT,
+	ZN_S_COMM_INIT, /* this one and those below may wait for other ranks */
 	ZN_S_COMM_INIT_SCALABLE,
 	ZN_S_COMM_INIT_ALL,
 	ZN_S_COMM_SPLIT,
 	ZN_S_COMM_SHRINK,
 	ZN_S_COMM_GROW,
-	ZN_S_COMM_WAIT, /* waits for other ranks, and makes none */
-	ZN_S_COMM_RANK,
-	ZN_S_COMM_COUNT,
+	ZN_S_COMM_WAIT, /* makes none */
 	ZN_S_COMM_DESTROY,
 	ZN_S_COMM_ABORT,
 	ZN_SHAPE_COUNT

@@ -631,7 +631,7 @@ static __always_inline void group_simulate_return(struct zn_call *c)
 static __always_inline bool waits_for_ranks(__u32 shape)
 {
 	return (shape >= ZN_S_COLL && shape <= ZN_S_NO_BYTES) || shape == ZN_S_GROUP_END ||
-		(shape >= ZN_S_COMM_INIT && shape <= ZN_S_COMM_WAIT);
+		(shape >= ZN_S_COMM_INIT && shape <= ZN_S_COMM_ABORT);
 }
 
 #define WAIT_NS 1000000 /* a call that takes longer did not just enqueue */

@@ -195,7 +195,7 @@ static const struct zn_metric table[] = {
 	{"zernel_dataloader_worker_seconds_total", COUNTER, "pid,state", zn_metrics_process_worker_time, NULL,
 		"Time of all data loader workers of a process: idle, asleep until they are asked for another batch, or busy."},
 	{"zernel_dist_sync_wait_seconds", DURATIONS, "pid,quantile", zn_metrics_process_durations, &dist_sync,
-		"Time that a launching thread waits for other ranks: in the creation of a communicator, at the end of a group, or asleep until a peer has answered over a socket."},
+		"Time that a launching thread waits for other ranks: in the creation or the end of a communicator, at the end of a group, or asleep until a peer has answered over a socket."},
 	{"zernel_step_stall_ratio", GAUGE, "pid,cause", zn_metrics_process_stalls, NULL,
 		"Where the time of a process's launching threads went over the last tick; the causes add up to 1. Of a data loader that is not known there is no cause data: its waits are in other."},
 	{"zernel_gpu_memory_total_bytes", GAUGE, "gpu_id", zn_metrics_gpu_total, NULL,

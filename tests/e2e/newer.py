@@ -257,15 +257,17 @@ def a_simulated_group_ends():
     equal(daemon.metrics().one(groups, pid=str(actor.pid)), 1, "groups that were run")
 
 
-@test_shared
+@test
 def what_waits_for_other_ranks_is_their_time():
-    daemon, actor = started(nccl=True)
+    daemon, actor = started(Daemon(expect=["process [0-9]+: ncclCommAbort"]), nccl=True)
     actor.do("launch(cuda, 1)")
-    actor.do("comm = c_void_p(); ok(nccl.ncclCommInitAll(byref(comm), 1, None))")
-    actor.do("nccl.fake_nccl_set(b'coll_sleep_us', 300000)")
-    actor.do("ok(nccl.ncclCommSuspend(comm, 0)); ok(nccl.ncclCommResume(comm))")
+    actor.do("comms = (c_void_p * 2)(); ok(nccl.ncclCommInitAll(comms, 2, None))")
+    actor.do("first, second = map(c_void_p, comms)")
+    actor.do("nccl.fake_nccl_set(b'coll_sleep_us', 300000); nccl.fake_nccl_set(b'end_sleep_us', 300000)")
+    actor.do("ok(nccl.ncclCommSuspend(first, 0)); ok(nccl.ncclCommResume(first))")
+    actor.do("ok(nccl.ncclCommDestroy(first)); ok(nccl.ncclCommAbort(second))")
     waited = wait_until(lambda: daemon.metrics().one("zernel_dist_sync_wait_seconds_sum", pid=str(actor.pid)), "waits")
-    check(0.6 <= waited < 1.6, f"{waited} s of twice 300 ms")
+    check(1.2 <= waited < 2.2, f"{waited} s of four times 300 ms")
 
 
 if __name__ == "__main__":

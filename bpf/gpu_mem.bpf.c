@@ -110,9 +110,11 @@ static __noinline int vmm_put(struct zn_proc *p, struct zn_alloc_key *key, struc
 	return FREED_MEMORY;
 }
 
-static __always_inline void count_free(struct zn_proc *p, __u32 gpu)
+/* Memory of the host is no GPU's. */
+static __always_inline void count_free(struct zn_proc *p, __u32 gpu, __u32 kind)
 {
-	ZN_ADD(gpu_of(p, gpu)->free_calls, 1);
+	if (kind != ZN_K_HOST)
+		ZN_ADD(gpu_of(p, gpu)->free_calls, 1);
 }
 
 static __always_inline void count_unmatched(struct zn_proc *p)
@@ -188,7 +190,7 @@ static __always_inline void vmm_release_return(struct zn_call *c)
 	} else if (known == FREED_NOTHING) {
 		count_unmatched(c->proc);
 	} else if (known == FREED_MEMORY && c->frame->arg[FREED_BYTES]) {
-		count_free(c->proc, freed_gpu(c->frame));
+		count_free(c->proc, freed_gpu(c->frame), freed_kind(c->frame));
 	}
 }
 
@@ -257,7 +259,7 @@ __noinline __u64 unmap_one(__u32 row, __u32 id, __u64 at)
 		return 0;
 	entry_give(p);
 	if (vmm_put(p, &handle, &gone) == FREED_MEMORY && gone.bytes)
-		count_free(p, gone.gpu);
+		count_free(p, gone.gpu, gone.kind);
 	return bytes;
 }
 
@@ -331,8 +333,8 @@ static __always_inline void free_return(struct zn_call *c)
 		freed_undo(c, host ? ZN_K_HOST : 0);
 	else if (!c->result && !known)
 		count_unmatched(c->proc);
-	else if (!c->result && !host)
-		count_free(c->proc, freed_gpu(c->frame));
+	else if (!c->result)
+		count_free(c->proc, freed_gpu(c->frame), freed_kind(c->frame));
 }
 
 #include "context.bpf.h"

@@ -45,7 +45,7 @@ def expect_memory(want, r, ids):
     for what in ("calls", "bytes"):
         for ordinal, kinds in r["alloc_" + what].items():
             for kind, value in kinds.items():
-                key = f"zernel_gpu_alloc_{what}_total", labelled(pid, gpu_id=ids[int(ordinal)], kind=kind)
+                key = f"zernel_gpu_alloc_{what}_total", labelled(pid, gpu_id=ids[PLAIN.index(ordinal)], kind=kind)
                 want[key] = want.get(key, 0) + value
     want["zernel_gpu_host_pinned_bytes", labelled(pid)] = r["pinned"]
 

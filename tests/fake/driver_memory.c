@@ -198,6 +198,25 @@ static void *memory_on_gpu(void *arg)
 	return NULL;
 }
 
+/* Physical memory of the host: released last, unmapped last, and one that stays. It is no GPU's. */
+static void host_physical(void)
+{
+	struct cuda_location_prop prop = {.type = 1, .location_type = 2};
+	uint64_t handle[3], bytes = 3 * MIB;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		must(cuda.cuMemCreate(&handle[i], bytes, &prop, 0), 0, "cuMemCreate on the host");
+		count_taken(NO_GPU, HOST, bytes);
+	}
+	must(cuda.cuMemRelease(handle[0]), 0, "cuMemRelease");
+	count_given(NO_GPU, HOST, bytes);
+	must(cuda.cuMemMap(9 * MAP_AT, bytes, 0, handle[1], 0), 0, "cuMemMap");
+	must(cuda.cuMemRelease(handle[1]), 0, "cuMemRelease");
+	must(cuda.cuMemUnmap(9 * MAP_AT, bytes), 0, "cuMemUnmap");
+	count_given(NO_GPU, HOST, bytes);
+}
+
 /* Physical memory needs no context: its device is an argument. */
 static void *memory_without_context(void *arg)
 {
@@ -207,6 +226,7 @@ static void *memory_without_context(void *arg)
 	for (i = 0; i < 5; i++, did.gpu[NO_GPU].other++)
 		must(cuda.cuMemAlloc_v2(&at, MIB), NO_CONTEXT, "cuMemAlloc_v2 without a context");
 	create_physical(2, 2 * MIB);
+	host_physical();
 	return arg;
 }
 

@@ -50,9 +50,9 @@ static void print_kinds(const char *key, size_t field)
 	int i, k;
 
 	printf(",\n\"%s\":{", key);
-	for (i = 0; i < GPUS; i++) {
+	for (i = 0; i <= GPUS; i++) {
 		values = (const uint64_t *)(const void *)((const char *)&did.gpu[i] + field);
-		printf("%s\"%d\":{", i ? "," : "", i);
+		printf("%s\"%s\":{", i ? "," : "", gpu_name[i]);
 		for (k = 0; k < KINDS; k++)
 			printf("%s\"%s\":%llu", k ? "," : "", kind_name[k], (unsigned long long)values[k]);
 		printf("}");

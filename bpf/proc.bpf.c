@@ -6,18 +6,17 @@
 #include "stall.bpf.h"
 #include <bpf/bpf_core_read.h>
 
-/* Those since it left its CPU last; all of them, if it never did since its process was known. */
-static __always_inline void faults_gone(__u32 tid)
+/* Those since it left its CPU last; all of them, if it never did since its process was known. Of threads that end at one
+ * time the first one may have taken the row out of the table: the others have it by their entries still. */
+static __always_inline void faults_gone(__u32 tid, __u32 tgid)
 {
 	const struct task_struct *task = (void *)bpf_get_current_task();
-	struct zn_proc *p = zn_is_on(ZN_FAM_SCHED) ? zn_tracked_current() : NULL;
-	struct zn_sched_entry *r, none = {0};
+	struct zn_sched_entry *r = zn_is_on(ZN_FAM_SCHED) ? zn_sched_entry_find(tid) : NULL, none = {0};
+	struct zn_proc *p = r && r->flags & ZN_SCHED_FAULTS ? zn_sched_entry_proc(r) : NULL;
 
-	if (!p)
-		return;
-	r = zn_sched_entry_find(tid);
-	if (!r || !(r->flags & ZN_SCHED_FAULTS) || zn_sched_entry_proc(r) != p) {
-		if (BPF_CORE_READ(task, start_time) <= p->first_ns)
+	if (!p || p->tgid != tgid) {
+		p = zn_is_on(ZN_FAM_SCHED) ? zn_tracked(tgid) : NULL;
+		if (!p || BPF_CORE_READ(task, start_time) <= p->first_ns)
 			return;
 		r = &none;
 	}
@@ -107,7 +106,7 @@ int process_exit(void *ctx __attribute__((unused)))
 	__u64 id = bpf_get_current_pid_tgid();
 
 	if (TRACKS) {
-		faults_gone(id);
+		faults_gone(id, id >> 32);
 		thread_gone(id);
 		calls_gone(id >> 32);
 	}

@@ -429,6 +429,9 @@ test("an alert that fires is loud, one that is pending is calm, none is not ther
 	assert.notEqual(await page.locator("#alerts li").evaluate((n) => getComputedStyle(n).backgroundColor), calm);
 	assert.match(await page.title(), /^\(1 firing\) /);
 	assert.equal(await page.locator("#gpus li.firing h3").innerText(), "GPU 3");
+	server.set({alerts: [at({alert: "gpu_idle", state: "pending"}), at()]});
+	await is(page, "#alerts li:nth-child(2)", /pending/i);
+	assert.equal(await page.locator("#gpus li.firing h3").innerText(), "GPU 3", "whichever is told first");
 	assert.ok(await page.evaluate(() =>
 		document.querySelector("#alerts").offsetTop < document.querySelector("#gpus").offsetTop));
 	server.set({alerts: []});

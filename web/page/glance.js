@@ -2,7 +2,11 @@
 // glance.js: the node at a glance.
 import {$, bytes, count, duration, inside, make, NONE, percent, Rows, say} from "./shared.js";
 
-export const stateOf = (s, name, value) => (s.alerts.find((a) => a[name] === value) || {state: ""}).state;
+// Of several alerts, one that fires is told.
+export function stateOf(s, name, value) {
+	const all = s.alerts.filter((a) => a[name] === value);
+	return (all.find((a) => a.state === "firing") || all[0] || {state: ""}).state;
+}
 
 const shownGlance = new Rows($("glance"), ([name, , , title]) => {
 	const node = make("div"), value = make("dd"), text = document.createTextNode(""), small = make("small");

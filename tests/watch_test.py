@@ -583,6 +583,19 @@ def test_views():
                 t.quit()
 
 
+def test_an_alert_without_a_limit():
+    """Its summary is all there is to say."""
+    v = snapshot(alerts=[{"alert": "gpu_lost", "severity": "critical", "state": "firing", "gpu_id": "0", "value": 1,
+                          "threshold": None, "since_ms": 1711800000000, "summary": "GPU 0 is lost"}])
+    out = once(v)
+    check(re.search(r": GPU 0 is lost\n", out) and "threshold" not in out, out)
+    with live(v) as s, Terminal("127.0.0.1:%d" % s.port, 120, 50) as t:
+        t.press(b"a")
+        t.wait(lambda s: "Tab alerts" in s.text() and re.search(r"\n  GPU 0 is lost *\n", s.text()), "its summary")
+        check("threshold" not in t.screen.text(), t.screen.text())
+        t.quit()
+
+
 BAR = "c" * 18 + "g" * 9 + "d" * 5 + "i" + "r" * 2 + "o"    # of 36
 
 

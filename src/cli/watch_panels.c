@@ -60,10 +60,11 @@ void zn_panel_alert(struct zn_term *t, struct zn_str alert, const char *state)
 		zn_value_text(alert, "alert", name));
 	if (zn_path_known(alert, "gpu_id"))
 		zn_term_putf(t, " gpu %s", zn_value_text(alert, "gpu_id", gpu));
-	zn_term_putf(t, " since %s: %s (value %s, threshold %s)",
-		zn_units_clock(since, zn_value_integer(alert, "since_ms")),
-		zn_path_text(alert, "summary", summary, sizeof(summary)), zn_value_text(alert, "value", value),
-		zn_value_text(alert, "threshold", limit));
+	zn_term_putf(t, " since %s: %s", zn_units_clock(since, zn_value_integer(alert, "since_ms")),
+		zn_path_text(alert, "summary", summary, sizeof(summary)));
+	if (zn_path_known(alert, "threshold"))
+		zn_term_putf(t, " (value %s, threshold %s)", zn_value_text(alert, "value", value),
+			zn_value_text(alert, "threshold", limit));
 	zn_term_end(t);
 }
 

@@ -387,10 +387,15 @@ static void alert_items(struct zn_watch *w, const struct view *v, const int *wid
 	while (zn_json_next(alerts, &at, &key, &alert)) {
 		if (zn_watch_shows_line(w))
 			zn_panel_alert(&w->term, alert, zn_value_text(alert, "state", state));
-		if (zn_watch_shows_line(w))
+		if (!zn_watch_shows_line(w))
+			continue;
+		zn_path_text(alert, "summary", summary, sizeof(summary));
+		if (zn_path_known(alert, "threshold"))
 			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  value %s, threshold %s: %s",
 				zn_value_text(alert, "value", value), zn_value_text(alert, "threshold", limit),
-				zn_path_text(alert, "summary", summary, sizeof(summary)));
+				summary);
+		else
+			zn_term_line(&w->term, ZN_STYLE_PLAIN, "  %s", summary);
 	}
 }
 

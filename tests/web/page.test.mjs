@@ -448,6 +448,9 @@ test("what an alert measures is written as its rule writes it, and its descripti
 	server.set({alerts: [at({alert: "requests_unread", pid: "7", gpu_id: undefined, value: 3, threshold: 0.5,
 		unit: undefined, summary: "of no unit", description: "Call the network team."})]});
 	await is(page, "#alerts li", /of no unit: 3, limit 0\.50\s+since [^]*Call the network team\./);
+	server.set({alerts: [at({alert: "requests_unread", pid: "7", gpu_id: undefined, value: 3, threshold: null,
+		summary: "of no limit", description: "Call nobody."})]});
+	await is(page, "#alerts li", /\s+of no limit\s+since [^]*Call nobody\./);
 	assert.ok(await row.evaluate((node) => node.isConnected), "a description that changes makes no other alert");
 });
 

@@ -22,7 +22,7 @@ const shownAlerts = new Rows($("alerts").querySelector("ul"), () => {
 			head.removeAttribute("role");
 		say(word, a.state);
 		say(what, `${a.alert}${on.length ? ` on ${on.join(", ")}` : ""}`);
-		say(more, `${a.summary}: ${unit(a.value)}, limit ${unit(a.threshold)}`);
+		say(more, a.threshold == null ? a.summary : `${a.summary}: ${unit(a.value)}, limit ${unit(a.threshold)}`);
 		show(about, a.description != null);
 		say(about, a.description || "");
 		say(since, `since ${clock(a.since_ms)}, ${span((now.last_update_ms - a.since_ms) / 1000)}`);

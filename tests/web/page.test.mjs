@@ -562,6 +562,27 @@ test("a row opens by keyboard, stays open and keeps the focus while figures chan
 	assert.equal(await box.count(), 0);
 });
 
+test("text that is selected keeps no row from its keys, and a row stays as it is while its text is selected", async () => {
+	const s = await snapshot(), page = await open((await fake(s)).url), pid = s.processes[2].pid;
+	const button = toggle(page, pid), name = page.locator("tbody.process", {has: button}).locator("td.comm");
+	await page.evaluate(() => getSelection().selectAllChildren(document.querySelector("#facts")));
+	await button.focus();
+	for (const [key, wanted] of [["Enter", "true"], ["Space", "false"]]) {
+		assert.notEqual(await page.evaluate(() => String(getSelection())), "");
+		await page.keyboard.press(key);
+		assert.equal(await button.getAttribute("aria-expanded"), wanted, key);
+	}
+	await name.dblclick();
+	assert.notEqual(await page.evaluate(() => String(getSelection())), "", "a word is selected");
+	const opened = await button.getAttribute("aria-expanded");
+	const box = await name.boundingBox();
+	await page.mouse.move(box.x + 12, box.y + box.height / 2);
+	await page.mouse.down();
+	await page.mouse.move(box.x + 60, box.y + box.height / 2, {steps: 4});
+	await page.mouse.up();
+	assert.equal(await button.getAttribute("aria-expanded"), opened, "whoever selects opens nothing");
+});
+
 test("columns sort and the filter filters", async () => {
 	const s = await snapshot();
 	s.processes.forEach((p, i) => Object.assign(p, {comm: i === 3 ? "trainer" : "python3", job_id: i < 2 ? "48213" : ""}));

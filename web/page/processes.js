@@ -202,7 +202,12 @@ class ProcessRow {
 		this.cells[0].append(this.toggle);
 		this.charts = Object.entries(charts).map(([id, [name, ...rest]]) => [id, new Chart(`${name} of ${p.pid}`, ...rest)]);
 		this.place();
-		this.row.addEventListener("click", () => String(getSelection()) || this.open(!this.detail));
+		this.row.addEventListener("click", (e) => {
+			// a key, or the button, is never meant to select text
+			const selects = e.detail > 0 && e.target !== this.toggle && String(getSelection()) !== "";
+			if (!selects)
+				this.open(!this.detail);
+		});
 	}
 
 	place() {

@@ -778,6 +778,22 @@ test("names that users chose are text", async () => {
 		await button.click();
 });
 
+test("a name that turns the direction of text turns no figure beside it", async () => {
+	const turned = "\u202egnp.train", s = await snapshot({servers: [inference({comm: turned})]});
+	const page = await open((await fake(s)).url);
+	await is(page, "#servers summary span", /process \d+/);
+	assert.equal(await page.locator("#servers strong").textContent(), turned);
+	assert.ok(await page.evaluate(() => {
+		const range = document.createRange(), node = document.querySelector("#servers summary span").firstChild;
+		const left = (i) => {
+			range.setStart(node, i);
+			range.setEnd(node, i + 1);
+			return range.getBoundingClientRect().left;
+		};
+		return left(0) < left(4);
+	}), "from left to right");
+});
+
 test("what is not measured, and what was lost, is said", async () => {
 	const s = await snapshot(), page_of = await fake({...s, truncated: true, probes: [
 		{family: "gpu_mem", state: "attached", why: "",

@@ -240,6 +240,11 @@ def dashboards_are_in_form():
         is_in_form(name, dashboard(name))
 
 
+def kept_labels(expr):
+    """The labels of each aggregation and join of a query."""
+    return [set(re.findall(r"\w+", labels)) for labels in re.findall(r"\b(?:by|on) ?\(([^)]*)\)", expr)]
+
+
 def is_in_form(name, board):
     chosen = [v["type"] for v in board["templating"]["list"] if v["name"] == "datasource"]
     check(f"{name}: its data source is a variable, as one that is provisioned from a file must have it",
@@ -264,6 +269,11 @@ def is_in_form(name, board):
     check(f"{name}: no panel lies on another", max(cells.values()) == 1)
     asked = [t["expr"] for p in panels for t in p.get("targets", ())]
     check(f"{name}: each query is of the cluster that is chosen", all('cluster=~"$cluster"' in e for e in asked), [e for e in asked if "$cluster" not in e])
+    mixed = [e for e in asked if any("instance" in ls and "cluster" not in ls for ls in kept_labels(e))]
+    check(f"{name}: nodes of one name in two clusters are two", not mixed, mixed)
+    legends = [t.get("legendFormat", "") for p in panels for t in p.get("targets", ()) if name != "node"]
+    unnamed = [text for text in legends if "{{instance}}" in text and "{{cluster}}" not in text]
+    check(f"{name}: legends tell them apart", not unnamed, unnamed)
     variables_are_in_form(name, {v["name"]: v for v in board["templating"]["list"] if v["type"] == "query"}, [p["title"] for p in panels] + asked)
 
 

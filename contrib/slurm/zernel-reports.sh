@@ -10,13 +10,14 @@
 #     -n NODE     what Slurm calls this node, if that is not its short host name
 #     -d REPORTS  where the reports are: /var/lib/zernel/jobs
 #     -s STATE    a folder of its own: /var/lib/zernel-reports
-# Of a job of several nodes its first one speaks. The first call only notes the time. Exit status: 0; 1 if Slurm, the
-# daemon or the mailer refused something, which stderr names.
+# Of a job of several nodes its first one speaks, of one that was queued again its last run, and of each no sooner than
+# it is over. The first call only notes the time. Exit status: 0; 1 if Slurm, the daemon or the mailer refused
+# something, which stderr names.
 set -u
 LC_ALL=C
 export LC_ALL
 
-reports=/var/lib/zernel/jobs state=/var/lib/zernel-reports running='' comment='' mail='' status=0
+reports=/var/lib/zernel/jobs state=/var/lib/zernel-reports running='' comment='' mail='' away='' status=0
 node=${SLURMD_NODENAME:-$(uname -n)}
 node=${node%%.*}
 while getopts rcmn:d:s: option; do
@@ -46,37 +47,79 @@ slurm_answers() {
 	ask sinfo -h -n "$node" -o %n >/dev/null
 }
 
-# What Slurm says of a job, as $said. 1: there is none; 2: Slurm does not answer.
+# What Slurm says of a job, as $said. 1: there is none any more; 2: Slurm does not answer.
 ask_slurm() {
 	said=$(ask "$@" 2>&1) && return
-	case $said in *'Invalid job id'*) return 1 ;; esac
+	case $said in *'Invalid job id'* | *'already finished'*) return 1 ;; esac
 	return 2
 }
 
-# A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but ids
-# and hosts: of each task where the id is that of an array. 2: Slurm does not answer.
-is_first_node() {
+# A user chooses names of jobs and files, so only ids that are numbers are asked for, and squeue says nothing but ids,
+# states and hosts: of each task where the id is that of an array. As $phase, $nodes and $task, by which scontrol and
+# sacctmgr mean this job alone: an array's id would be all of its tasks. 1: there is no such job; 2: Slurm does not
+# answer.
+find_job() {
 	case $1 in '' | *[!0-9]*) return 1 ;; esac
-	ask_slurm squeue -h -t all -j "$1" -o '%A %N' || return
-	nodes=$(printf '%s\n' "$said" | sed -n "s/^$1 //p")
+	ask_slurm squeue -h -t all -j "$1" -o '%A %F %K %T %N' || return
+	line=$(printf '%s\n' "$said" | sed -n "s/^$1 //p")
+	read -r array index phase nodes <<-END
+		$line
+	END
+	case $index in *[!0-9]*) task=$1 ;; *) task=${array}_$index ;; esac
+	[ "$phase" ]
+}
+
+is_first_node() {
 	[ "$nodes" ] && [ "$(ask scontrol show hostnames "$nodes" | head -n 1)" = "$node" ]
 }
 
+# It may have been queued again, wait for an epilog, or pause between two steps: a report of it is not the last one.
+is_over() {
+	case $phase in
+	PENDING | CONFIGURING | RUNNING | SUSPENDED | STOPPED | SIGNALING | RESIZING | COMPLETING | STAGE_OUT) return 1 ;;
+	REQUEUE* | SPECIAL_EXIT | RESV_DEL_HOLD) return 1 ;;
+	esac
+}
+
+# Of a job that was queued again the last run counts. 2: Slurm does not answer.
+is_last_run() {
+	ask_slurm squeue -h -t all -j "$1" -O JobID:20,RestartCnt:20 || return
+	printf '%s\n' "$said" | grep -q "^$1  *$2 *\$"
+}
+
+# 1: Slurm refused something.
 comment_running() {
-	ask zernel job list | while read -r id _ is _; do
-		[ "$is" = running ] || continue
-		is_first_node "$id" || continue
-		line=$(ask zernel job report "$id" --line) || continue # it has gone meanwhile
-		ask scontrol update "JobId=$id" "AdminComment=$line" >/dev/null 2>&1 || true # likewise
+	find_job "$1"
+	case $? in
+	1) return 0 ;;
+	2) failed "job $1: Slurm does not answer" && return 1 ;;
+	esac
+	is_first_node || return 0
+	! is_over || return 0
+	if ! line=$(ask zernel job report "$1" --line); then
+		failed "no comment for job $1"
+		return 0
+	fi
+	ask_slurm scontrol update "JobId=$task" "AdminComment=$line"
+	[ $? -ne 2 ] || { failed "no comment for job $1: $said" && return 1; }
+}
+
+each_running() {
+	while read -r id _ is _; do
+		[ "$is" != running ] || comment_running "$id" || slurm_answers || break
 	done
 }
 
+# 1: the database does not answer.
 comment_ended() {
+	[ -z "$away" ] || return
 	if line=$(ask zernel job report "$1" --restart "$2" --line) &&
-		ask sacctmgr -i modify job where "jobid=$1" set "AdminComment=$line" >/dev/null; then
+		ask sacctmgr -i modify job where "jobid=$task" set "AdminComment=$line" >/dev/null; then
 		return
 	fi
 	failed "no comment for job $1"
+	ask sacctmgr -n list cluster format=cluster >/dev/null || away=yes
+	[ -z "$away" ]
 }
 
 # Who asked for mail at the end; of an array of jobs, as Slurm has it, for each task. A name of a job may contain such
@@ -106,55 +149,98 @@ list_reports() {
 		sort "$state/found"
 }
 
-# Reports since the last call, for each_ended: those that it did not see, behind those that it could not hand on. None
-# is missed that was being written then. The mark moves before anything is handed on: nothing is sent twice.
+# $state/all without what was handed on: of each path the newest line, and none of what is written again within an hour.
+list_left() {
+	awk '{ time = $1; sub(/^[^ ]* /, "") }
+		FILENAME == ARGV[1] { done[$0] = time; next }
+		!($0 in newest) { path[++count] = $0 }
+		{ newest[$0] = time }
+		END {
+			for (i = 1; i <= count; i++)
+				if (!(path[i] in done) || newest[path[i]] - done[path[i]] >= 3600)
+					print newest[path[i]], path[i]
+		}' "$state/done" "$state/all"
+}
+
+# Reports that are to be handed on, as $state/queue: what earlier calls left there, whatever ended them, and what they
+# did not see. None is missed that was being written then.
 find_ended() {
-	touch "$state/next" || return
+	touch "$state/next" "$state/queue" "$state/done" "$state/uncommented" || return
 	[ -e "$state/last" ] || touch -r "$state/next" "$state/last" || return
 	touch -r "$state/last" -d '-1 hour' "$state/young" || return
 	if [ ! -e "$state/seen" ]; then
 		list_reports ! -cnewer "$state/last" >"$state/now" && mv "$state/now" "$state/seen" || return
 	fi
 	list_reports >"$state/now" && comm -13 "$state/seen" "$state/now" >"$state/new" || return
-	touch "$state/again" && tail -n 1000 "$state/again" | cat - "$state/new" >"$state/ended" || return
-	mv "$state/now" "$state/seen" && mv "$state/next" "$state/last" && : >"$state/again"
+	cat "$state/queue" "$state/uncommented" "$state/new" >"$state/all" && list_left >"$state/left" || return
+	tail -n 1000 "$state/left" >"$state/all" && mv "$state/all" "$state/queue" && : >"$state/uncommented" || return
+	mv "$state/now" "$state/seen" && mv "$state/next" "$state/last" || return
+	tail -n 1000 "$state/done" >"$state/all" && mv "$state/all" "$state/done"
 }
 
-# 2: Slurm did not answer, and nothing was handed on.
-hand_on() {
-	id=${1##*/} restart=0
-	id=${id%.json}
-	case $id in *_*) restart=${id#*_} id=${id%%_*} ;; esac
-	case $id$restart in *[!0-9]*) return ;; esac
-	is_first_node "$id" || return
+# Whether a report is to be handed on, or its comment alone, about which Slurm was asked before. 1: never; 2: Slurm does
+# not answer; 3: not yet.
+is_due() {
+	case $id$restart in *[!0-9]*) return 1 ;; esac
+	to='' task=${path#comment }
+	task=${task%% *}
+	case $path in 'comment '*) return ;; esac
+	find_job "$id" || return
+	[ -z "$nodes" ] || is_first_node || return 1
+	is_over || return 3
+	is_last_run "$id" "$restart" || return
 	[ -z "$mail" ] || find_address "$id" || [ $? -eq 1 ] || return 2
-	[ -z "$comment" ] || comment_ended "$id" "$restart"
-	[ -z "$mail" ] || mail_report "$id" "$restart"
+}
+
+# What stands in $state/done is not handed on again.
+end_with() {
+	echo "$time $path" >>"$state/done"
+}
+
+# A comment may be set twice, and one that the database does not take is for the next call. A mail may not be sent
+# twice: it is marked before.
+hand_on() {
+	if [ "$comment" ] && ! comment_ended "$id" "$restart"; then
+		case $path in 'comment '*) return ;; esac
+		echo "$time comment $task $path" >>"$state/uncommented"
+	fi
+	end_with && { [ -z "$mail" ] || mail_report "$id" "$restart"; }
 }
 
 # What Slurm did not answer about is for the next call. Where it answers nothing any more, so is the rest.
 each_ended() {
 	while read -r time path; do
-		hand_on "$path"
-		[ $? -eq 2 ] || continue
-		failed "job $id: Slurm does not answer"
-		echo "$time $path" >>"$state/again"
-		slurm_answers || break
+		id=${path##*/} restart=0
+		id=${id%.json}
+		case $id in *_*) restart=${id#*_} id=${id%%_*} ;; esac
+		is_due
+		case $? in
+		0) hand_on ;;
+		1) end_with ;;
+		2)
+			failed "job $id: Slurm does not answer"
+			slurm_answers || break
+			;;
+		esac
 	done
-	cat >>"$state/again"
 }
 
 umask 077
 mkdir -p "$state" || exit 1
 exec 9>"$state/lock"
 flock -n 9 || exit 0
-if ! slurm_answers; then # what has ended meanwhile is for the next call
+# what has ended meanwhile is for the next call
+if ! slurm_answers; then
 	failed "Slurm does not answer"
 	exit 1
 fi
-[ -z "$running" ] || comment_running
+if ! ask zernel job list >"$state/jobs"; then
+	failed "zerneld does not answer"
+	exit 1
+fi
+[ -z "$running" ] || each_running <"$state/jobs"
 if find_ended; then
-	each_ended <"$state/ended"
+	each_ended <"$state/queue"
 else
 	failed "cannot read $reports"
 fi

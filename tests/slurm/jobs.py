@@ -483,34 +483,38 @@ def the_line_of_a_report_fits_a_comment_of_slurm():
     driver.let_go()
 
 
-def reports(*options, away="nothing"):
+def stand_in(name, script):
+    path = f"{site.folder}/tools/{name}"
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\n" + script)
+    os.chmod(path, 0o755)
+
+
+def reports(*options, away="nothing", fails="", kills=""):
     """One call of zernel-reports.sh, with a stand-in of the mailer, and some of Slurm's commands that go on as the real
-    ones: (what mailer and sacctmgr were told, its stderr). What the others were asked is in the file `asked`."""
+    ones: (what mailer and sacctmgr were told, its stderr). What the others were asked is in the file `asked`. away: a
+    command that finds no slurmctld; fails: the name of one that refuses all; kills: of one that kills the call."""
     tools, told = f"{site.folder}/tools", f"{site.folder}/told"
     os.makedirs(tools, exist_ok=True)
     for name in ("squeue", "scontrol"):
-        with open(f"{tools}/{name}", "w") as file:
-            file.write(f'#!/bin/sh\necho {name} "$@" >> {tools}/asked\n'
-                       f'case "{name} $*" in *"$(cat {tools}/away)"*) echo "slurm_load_jobs error: Unable to contact '
-                       f'slurm controller (connect failure)" >&2; exit 1 ;; esac\nexec /usr/bin/{name} "$@"\n')
-        os.chmod(f"{tools}/{name}", 0o755)
-    with open(f"{tools}/away", "w") as file:
-        file.write(away)
+        stand_in(name, f'echo {name} "$@" >> {tools}/asked\ncase "{name} $*" in *"{away}"*) echo "slurm_load_jobs error: '
+                       'Unable to contact slurm controller (connect failure)" >&2; exit 1 ;; esac\n'
+                       f'exec /usr/bin/{name} "$@"\n')
     with open(f"{tools}/asked", "w"):
         pass
     for name in ("sacctmgr", "mailer"):
-        with open(f"{tools}/{name}", "w") as file:
-            file.write(f'#!/bin/sh\nprintf "%s|" {name} "$@" >> {told}\n[ {name} = sacctmgr ] || cat >> {told}\n'
-                       f'echo >> {told}\n[ ! -e {tools}/fails ] || exit 1\n'
+        stand_in(name, f'printf "%s|" {name} "$@" >> {told}\n[ {name} = sacctmgr ] || cat >> {told}\necho >> {told}\n'
+                       f'[ {name} != "{fails}" ] || exit 1\n'
+                       # the parent is timeout
+                       f'[ {name} != "{kills}" ] || kill -KILL "$(sed -n "s/^PPid:[^0-9]*//p" /proc/$PPID/status)"\n'
                        f'[ {name} = mailer ] || exec /usr/bin/sacctmgr "$@"\n')
-        os.chmod(f"{tools}/{name}", 0o755)
     env = {**site.cluster.env, "PATH": f"{tools}:/run/zernel-test:/usr/bin:/bin", "SENDMAIL": f"{tools}/mailer",
            "SLURMD_NODENAME": NODE}
     with contextlib.suppress(FileNotFoundError):
         os.unlink(told)
     done = run([f"{CONTRIB}/zernel-reports.sh", *options, "-d", site.reports, "-s", f"{site.folder}/reports-state"],
                env=env)
-    equal(done.returncode, 1 if done.stderr else 0, f"exit status with {done.stderr!r}")
+    equal(done.returncode, -signal.SIGKILL if kills else 1 if done.stderr else 0, f"exit status with {done.stderr!r}")
     try:
         with open(told) as file:
             return file.read(), done.stderr
@@ -578,17 +582,21 @@ def ended_with_mail():
     """A job whose end its owner wants a mail about, which was not sent yet."""
     site.hooked()
     reports("-m")
+    return ended()
+
+
+def ended():
     job = submit("true\n", "--mail-type=ALL", "--mail-user=who@example.org")
     site.cluster.wait(job, "COMPLETED")
     report(job)
+    wait_until(lambda: site.cluster.say("sacct", "-n", "-X", "-P", "-j", job, "-o", "State") == "COMPLETED",
+               "the job that ended is in the database")
     return job
 
 
 @test
 def what_slurm_does_not_answer_about_is_for_the_next_call():
     job = ended_with_mail()
-    wait_until(lambda: site.cluster.say("sacct", "-n", "-X", "-P", "-j", job, "-o", "State") == "COMPLETED",
-               "the job that ended is in the database")
     for away in ("squeue", "squeue", "show job"):
         equal(reports("-c", "-m", away=away), ("", f"zernel-reports: job {job}: Slurm does not answer\n"),
               f"without {away}")
@@ -602,11 +610,134 @@ def what_slurm_does_not_answer_about_is_for_the_next_call():
 @test
 def a_mailer_that_fails_is_complained_of():
     job = ended_with_mail()
-    with open(f"{site.folder}/tools/fails", "w"):
-        pass
-    equal(reports("-c", "-m")[1],
-          f"zernel-reports: no comment for job {job}\nzernel-reports: no mail for job {job}\n", "stderr")
-    os.unlink(f"{site.folder}/tools/fails")
+    equal(reports("-m", fails="mailer")[1], f"zernel-reports: no mail for job {job}\n", "stderr")
+    equal(reports("-m"), ("", ""), "what is tried again")
+
+
+@test
+def a_comment_waits_for_the_database_and_the_mail_does_not():
+    job, other = ended_with_mail(), ended()
+    told, why = reports("-c", "-m", fails="sacctmgr")
+    equal(why, f"zernel-reports: no comment for job {job}\n", "what is complained of, once for all jobs")
+    equal(told.count("To: who@example.org\n"), 2, f"mails: {told}")
+    told, why = reports("-c", "-m", fails="sacctmgr")
+    equal((why, told.count("To: ")), (f"zernel-reports: no comment for job {job}\n", 0), f"complaints and mails: {told}")
+    equal(asked(), "", "what slurmctld, which may have forgotten the jobs, is asked")
+    told, why = reports("-c", "-m")
+    equal((why, told.count("To: ")), ("", 0), f"complaints and mails: {told}")
+    for one in (job, other):
+        equal(told.count(f"|jobid={one}|set|AdminComment=cpu_eff="), 1, f"comments: {told}")
+    equal(reports("-c", "-m"), ("", ""), "what is said twice")
+
+
+@test
+def what_a_killed_call_did_not_reach_is_for_the_next_one():
+    ended_with_mail()
+    ended()
+    first, _ = reports("-c", "-m", kills="mailer")
+    equal(first.count("To: who@example.org\n"), 1, f"mails before the end: {first}")
+    second, why = reports("-c", "-m")
+    equal((why, second.count("To: who@example.org\n")), ("", 1), f"complaints and mails: {second}")
+    check(first.split("Subject: ")[1].split("\n")[0] != second.split("Subject: ")[1].split("\n")[0], "of another job")
+    equal(reports("-c", "-m"), ("", ""), "what is said twice")
+
+
+@test
+def a_job_whose_epilog_takes_long_is_not_over():
+    """Its report is written when its control group has been gone for 10 s, and again when its epilog has come."""
+    site.hooked()
+    reports("-m")
+    gate = f"{site.folder}/epilog-goes-on"
+    slow = site.cluster.write("epilog.d/90-slow.sh", f"#!/bin/sh\nuntil [ -e {gate} ]; do sleep 0.1; done\n", 0o755)
+    State.cleanup.callback(os.unlink, gate)
+    State.cleanup.callback(os.unlink, slow)
+    job = submit("true\n", "--mail-type=END", "--mail-user=who@example.org")
+    State.cleanup.callback(site.cluster.write, "epilog-goes-on", "")
+    site.cluster.wait(job, "COMPLETING")
+    report(job)
+    path = f"{site.reports}/{job}.json"
+    early = os.stat(path).st_mtime_ns
+    equal(reports("-c", "-m"), ("", ""), "what is said of a job whose epilog runs")
+    site.cluster.write("epilog-goes-on", "")
+    site.cluster.wait(job, "COMPLETED")
+    wait_until(lambda: os.stat(path).st_mtime_ns != early, "a report with the epilog")
+    told, why = reports("-m")
+    equal((why, told.count("To: who@example.org\n")), ("", 1), f"complaints and mails: {told}")
+    os.utime(path)
+    equal(reports("-m"), ("", ""), "what is said of a report that is written once more")
+
+
+@test
+def of_a_job_that_was_queued_again_the_last_run_is_told():
+    site.hooked()
+    reports("-m")
+    driver = Told("mailed-again", "storm", "--threads", "1", "--calls", "1061")
+    job = submit(driver.command, "--requeue", "--mail-type=END", "--mail-user=who@example.org")
+    site.cluster.wait(job, "RUNNING")
+    driver.go(job)
+    site.cluster.say("scontrol", "requeue", job)
+    site.cluster.wait(job, "PENDING")
+    driver.let_go()
+    report(job)
+    equal(reports("-c", "-m"), ("", ""), "what is said of a job that waits to run again")
+    site.cluster.wait(job, "RUNNING")
+    equal(reports("-c", "-m"), ("", ""), "what is said of a job that runs again")
+    driver.go(job, restart="1")
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    report(job, 1)
+    mail = zernel("job", "report", job, "--restart", "1", "--mail").stdout
+    told, why = reports("-m")
+    equal((why, told.count("To: "), mail in told), ("", 1, True), f"complaints, mails and that of the last run: {told}")
+    equal(reports("-m"), ("", ""), "what is said twice")
+
+
+@test
+def each_task_of_an_array_has_its_own_comment():
+    """The last one that starts has the id of the array, which scontrol and sacctmgr take for all tasks."""
+    site.hooked()
+    command = site.command("storm", "--threads", "1", "--calls", "$((100 * SLURM_ARRAY_TASK_ID))", "--hold-ms", "60000")
+    array = submit(to_file(command, "$SLURM_ARRAY_TASK_ID"), "--array=1-2")
+    site.cluster.wait(array, "RUNNING")
+    tasks = dict(line.split() for line in site.cluster.say("squeue", "-h", "-r", "-j", array, "-o", "%K %A").split("\n"))
+    check(array in tasks.values(), f"a task with the id of the array: {tasks}")
+
+    def launches(task):
+        return parse_json(zernel("job", "report", tasks[task], "--json").stdout)["launches"]["kernel"]
+    for task in tasks:
+        wait_until(lambda task=task: launches(task) == 100 * int(task), "all launches")
+    for _ in range(2):  # whichever comes first
+        equal(reports("-r"), ("", ""), "what the call says")
+        for task, job in tasks.items():
+            check(f"scontrol update JobId={array}_{task} AdminComment=" in asked(), f"task {task}: {asked()}")
+            comment = site.cluster.say("scontrol", "show", "job", f"{array}_{task}")
+            check(f" launches={100 * int(task)} " in comment, f"the comment of task {task}, job {job}: {comment}")
+    site.cluster.say("scancel", array)
+    site.cluster.wait(array, "CANCELLED")
+    for job in tasks.values():
+        report(job)
+    reports("-c", fails="sacctmgr")
+    told, why = reports("-c")
+    equal(why, "", f"complaints, of what sacctmgr was told: {told}")
+    for task, job in tasks.items():
+        comment = site.cluster.say("sacct", "-n", "-X", "-P", "-j", f"{array}_{task}", "-o", "AdminComment")
+        check(f" launches={100 * int(task)} " in comment, f"what sacct has of task {task}, job {job}: {comment}")
+
+
+@test
+def what_a_running_job_has_no_comment_for_is_complained_of():
+    daemon = site.hooked()
+    reports("-m")
+    job = submit("sleep 60\n")
+    site.cluster.wait(job, "RUNNING")
+    shown(job)
+    equal(reports("-r"), ("", ""), "what the call says")
+    told, why = reports("-r", away="scontrol update")
+    check(why.startswith(f"zernel-reports: no comment for job {job}: ") and "Unable to contact" in why, f"why: {why!r}")
+    equal(reports("-r", away="squeue")[1], f"zernel-reports: job {job}: Slurm does not answer\n", "without squeue")
+    daemon.end()
+    told, why = reports("-r")
+    check(why.endswith("zernel-reports: zerneld does not answer\n"), f"without the daemon: {why!r}")
 
 
 @test

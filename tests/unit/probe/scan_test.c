@@ -354,7 +354,8 @@ T(files_of_maps)
 	static const struct {
 		const char *line, *path;
 	} rows[] = {
-		{"7f00-7f01 r-xp 00000000 08:01 77                         /usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.1"},
+		{"7f00-7f01 r-xp 00000000 08:01 77                         /usr/lib/libcuda.so.1",
+			"/usr/lib/libcuda.so.1"},
 		{"7f00-7f01 r-xp 00000000 08:01 77 /a b/[anon:/libcuda.so", "/a b/[anon:/libcuda.so"},
 		{"7f00-7f01 r-xp 00000000 00:00 0                          [anon:/libcuda.so]", NULL},
 		{"7f00-7f01 r-xp 00000000 00:00 0                          [anon: /libcuda.so]", NULL},

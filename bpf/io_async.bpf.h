@@ -107,8 +107,8 @@ int ring_submit_sqe(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Before 5.18 the event of a completion does not say of which request (zn_bpf_ring_named()). A result is final where the
- * request's own function for it is called, or would be: kiocb_done() does without for one that was neither an error
+/* Before 5.18 the event of a completion does not say of which request (zn_bpf_ring_named()). A result is final where
+ * the request's own function for it is called, or would be: kiocb_done() does without for one that was neither an error
  * nor polled for. */
 #define SETUP_IOPOLL 1 /* linux/io_uring.h */
 

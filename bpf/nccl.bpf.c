@@ -485,8 +485,8 @@ static __always_inline void comm_init_all_return(struct zn_call *c)
 		zn_lost_many(ZN_LOST_COMM, n - INIT_ALL_MAX);
 }
 
-/* (comm, color, key, new *, config *): ranks of one color form a communicator; rank and size are asked for later. A rank
- * without a color has none. */
+/* (comm, color, key, new *, config *): ranks of one color form a communicator; rank and size are asked for later. A
+ * rank without a color has none. */
 static __always_inline void comm_split_return(struct zn_call *c)
 {
 	struct zn_comm *parent = comm_find(c->thread, c->frame->arg[0]);

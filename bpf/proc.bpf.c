@@ -6,8 +6,8 @@
 #include "stall.bpf.h"
 #include <bpf/bpf_core_read.h>
 
-/* Those since it left its CPU last; all of them, if it never did since its process was known. Of threads that end at one
- * time the first one may have taken the row out of the table: the others have it by their entries still. */
+/* Those since it left its CPU last; all of them, if it never did since its process was known. Of threads that end at
+ * one time the first one may have taken the row out of the table: the others have it by their entries still. */
 static __always_inline void faults_gone(__u32 tid, __u32 tgid)
 {
 	const struct task_struct *task = (void *)bpf_get_current_task();

@@ -3885,7 +3885,8 @@ struct zn_elf_symbol {
 /* Finds defined function symbols (any binding but local, any version) in .dynsym, then, for what is still missing, in
  * .symtab. Reads only with pread, never maps the file (a cut file would raise SIGBUS), and at most `budget` bytes. Up
  * to 256 names of 2 to 127 bytes. ELF64 of this machine's class and order only. No allocation: each thread has buffers
- * of its own. Returns how many were found, or -ENOEXEC with *why set to what is wrong and where. */
+ * of its own. Returns how many were found, or an error with *why set to what is wrong and where: -EOPNOTSUPP for a file
+ * of another class, order or machine, else -ENOEXEC. */
 #define ZN_ELF_BUDGET ((size_t)256 << 20) /* for files that can be trusted to be no larger than they need be */
 int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why);
 /* The same of variables: offset is then the symbol's address, as the file has it, and room, size and code are empty.
@@ -6932,7 +6933,7 @@ struct zn_lib {
 	uint64_t hooked_ns;           /* when its probes were attached, of CLOCK_BOOTTIME; 0: none is */
 	int link[ZN_FAMILY_COUNT][2]; /* multi-uprobe links, entry or session, and return; -1: none */
 	int event[ZN_HOOKS_MAX][2];   /* by hook, on kernels without multi-uprobe links; -1: none */
-	bool malformed;
+	bool malformed;               /* its file; one for another kind of machine is not */
 	uint32_t found;               /* hooked functions that it has */
 	uint8_t symbol[ZN_HOOKS_MAX]; /* enum zn_symbol_state, by hook */
 };

@@ -133,8 +133,10 @@ static int check_head(struct elf *e, const Elf64_Ehdr *h)
 {
 	if (memcmp(h->e_ident, ELFMAG, SELFMAG))
 		return fail(e, "not an ELF file");
-	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != MACHINE)
-		return fail(e, "for another kind of machine");
+	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != MACHINE) {
+		fail(e, "for another kind of machine");
+		return -EOPNOTSUPP;
+	}
 	if (h->e_type != ET_DYN && h->e_type != ET_EXEC)
 		return fail(e, "neither a library nor a program");
 	return 0;

@@ -244,7 +244,9 @@ static int symbols_find(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 	found = n ? zn_elf_symbols(lib->fd, wanted, n, budget, &why) : 0;
 	for (uint32_t i = 0; i < n; i++)
 		places[hook[i]] = zn_place_of(lib->fd, &wanted[i]);
-	if (found < 0)
+	if (found == -EOPNOTSUPP)
+		snprintf(lib->why, sizeof(lib->why), "%s", why);
+	else if (found < 0)
 		snprintf(lib->why, sizeof(lib->why), "not a well-formed ELF file: %.200s", why);
 	else if (found == 0)
 		snprintf(lib->why, sizeof(lib->why), n ? "has none of the hooked functions" : "its families are off");
@@ -264,7 +266,7 @@ void zn_attach_read(struct zn_probe *p, struct zn_lib *lib, size_t budget)
 	lib->why[0] = 0;
 	memset(lib->symbol, ZN_SYM_MISSING, sizeof(lib->symbol));
 	err = symbols_find(p, lib, budget);
-	lib->malformed = err < 0;
+	lib->malformed = err < 0 && err != -EOPNOTSUPP; /* many nodes have the driver's libraries of 32 bits too */
 	lib->found = err > 0 ? err : 0;
 }
 

@@ -40,7 +40,7 @@ static int look(int fd, struct zn_elf_symbol *symbols)
 
 	memcpy(symbols, wanted, sizeof(wanted));
 	n = zn_elf_symbols(fd, symbols, ZN_LEN(wanted), ZN_ELF_BUDGET, &why);
-	require(n >= 0 ? n <= (int)ZN_LEN(wanted) : n == -ENOEXEC && why && *why);
+	require(n >= 0 ? n <= (int)ZN_LEN(wanted) : (n == -ENOEXEC || n == -EOPNOTSUPP) && why && *why);
 	return n;
 }
 

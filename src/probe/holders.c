@@ -121,8 +121,8 @@ static bool has_driver(const struct zn_holders *h)
 	return any || access("/dev/dri", F_OK) == 0;
 }
 
-/* Without a driver nobody has a GPU open, which is an answer as well. Without a descriptor there is no look: that nobody
- * was seen would be none. */
+/* Without a driver nobody has a GPU open, which is an answer as well. Without a descriptor there is no look: that
+ * nobody was seen would be none. */
 static void begin_sweep(struct zn_holders *h, uint64_t now_ns)
 {
 	h->swept_ns = now_ns;

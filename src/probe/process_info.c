@@ -84,8 +84,8 @@ bool zn_dir_read(const char *path, bool (*visit)(void *to, int dir, const char *
 	return true;
 }
 
-/* One entry of a list like "0, 2" or "GPU-1234,GPU-5678". Of a number blanks and a sign may come before it, and anything
- * behind it. False: it ends the list, as it does for CUDA and HIP. */
+/* One entry of a list like "0, 2" or "GPU-1234,GPU-5678". Of a number blanks and a sign may come before it, and
+ * anything behind it. False: it ends the list, as it does for CUDA and HIP. */
 static bool visible_add(struct zn_visible *to, const char *at, size_t len)
 {
 	uint8_t i = to->count;

@@ -98,7 +98,7 @@ static bool put_answer(struct zn_term *t, const struct arguments *a, bool none)
 }
 
 /* The exit status. */
-static int answer(const struct arguments *a)
+static int show_ghosts(const struct arguments *a)
 {
 	struct zn_term t = {.out = {.at = lines, .cap = sizeof(lines)}, .cols = INT_MAX};
 	bool looked = !zn_str_is(zn_path_find(client.answer, "looked"), "false");
@@ -155,5 +155,5 @@ int zn_ghosts_main(int argc, char **argv)
 		zn_client_complain(&client, "ghosts");
 		return 2;
 	}
-	return answer(&a);
+	return show_ghosts(&a);
 }

@@ -110,7 +110,12 @@ each_running() {
 	done
 }
 
-# 1: the database does not answer.
+# A report of the last ten minutes: the database may not know its job yet.
+is_young() {
+	[ $(($(date +%s) - ${time%%.*})) -lt 600 ]
+}
+
+# 1: the database does not answer, or may not know the job yet.
 comment_ended() {
 	[ -z "$away" ] || return
 	if line=$(ask zernel job report "$1" --restart "$2" --line) &&
@@ -119,7 +124,7 @@ comment_ended() {
 	fi
 	failed "no comment for job $1"
 	ask sacctmgr -n list cluster format=cluster >/dev/null || away=yes
-	[ -z "$away" ]
+	[ -z "$away" ] && ! is_young
 }
 
 # Who asked for mail at the end; of an array of jobs, as Slurm has it, for each task. A name of a job may contain such

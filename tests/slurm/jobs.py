@@ -490,10 +490,10 @@ def stand_in(name, script):
     os.chmod(path, 0o755)
 
 
-def reports(*options, away="nothing", fails="", kills=""):
+def reports(*options, away="nothing", fails="nothing", kills=""):
     """One call of zernel-reports.sh, with a stand-in of the mailer, and some of Slurm's commands that go on as the real
     ones: (what mailer and sacctmgr were told, its stderr). What the others were asked is in the file `asked`. away: a
-    command that finds no slurmctld; fails: the name of one that refuses all; kills: of one that kills the call."""
+    command that finds no slurmctld; fails: one that is refused; kills: the name of one that kills the call."""
     tools, told = f"{site.folder}/tools", f"{site.folder}/told"
     os.makedirs(tools, exist_ok=True)
     for name in ("squeue", "scontrol"):
@@ -504,7 +504,7 @@ def reports(*options, away="nothing", fails="", kills=""):
         pass
     for name in ("sacctmgr", "mailer"):
         stand_in(name, f'printf "%s|" {name} "$@" >> {told}\n[ {name} = sacctmgr ] || cat >> {told}\necho >> {told}\n'
-                       f'[ {name} != "{fails}" ] || exit 1\n'
+                       f'case "{name} $*" in *"{fails}"*) exit 1 ;; esac\n'
                        # the parent is timeout
                        f'[ {name} != "{kills}" ] || kill -KILL "$(sed -n "s/^PPid:[^0-9]*//p" /proc/$PPID/status)"\n'
                        f'[ {name} = mailer ] || exec /usr/bin/sacctmgr "$@"\n')
@@ -716,7 +716,15 @@ def each_task_of_an_array_has_its_own_comment():
     site.cluster.wait(array, "CANCELLED")
     for job in tasks.values():
         report(job)
+
+    def is_accounted(task):
+        said = site.cluster.say("sacct", "-n", "-X", "-P", "-j", f"{array}_{task}", "-o", "State")
+        return said.startswith("CANCELLED")
     reports("-c", fails="sacctmgr")
+    for task in tasks:
+        wait_until(lambda task=task: is_accounted(task), "the database knows of its end")
+    told, why = reports("-c", fails="sacctmgr -i modify")  # as it does not know of a job that has just ended
+    equal(why.count("no comment for job "), 2, f"complaints of what is tried again: {why}")
     told, why = reports("-c")
     equal(why, "", f"complaints, of what sacctmgr was told: {told}")
     for task, job in tasks.items():

@@ -3158,6 +3158,7 @@ void zn_pages_drop_stack(void);
 /* Starts a thread that does so first, and waits until it has: that takes memory, as nothing may once the daemon is
  * ready. */
 int zn_pages_thread(pthread_t *thread, void *(*run)(void *), void *arg);
+bool zn_pages_joined(pthread_t thread, int seconds); /* false: it has not ended by then */
 
 /* ---- base/loop.c (zn_loop_ zn_timer_): the epoll loop. ---- */
 
@@ -10125,6 +10126,7 @@ int zn_client_ms_until(uint64_t when_ns); /* rounded up, for poll() */
 int zn_client_get(struct zn_client *c);   /* waits for the answer: 0, or -1 */
 /* Says on stderr, in one line, why there is no answer; returns the exit status, 1. */
 int zn_client_complain(const struct zn_client *c, const char *verb);
+bool zn_client_print(struct zn_str json); /* as a line of stdout. False: it cannot be written */
 #endif
 
 /* ---- cli/parameter.c (zn_parameter_): what client verbs ask for by the query of a path. ---- */

@@ -166,3 +166,12 @@ int zn_pages_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 	sem_destroy(&b.dropped);
 	return err;
 }
+
+bool zn_pages_joined(pthread_t thread, int seconds)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += seconds;
+	return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+}

@@ -478,3 +478,8 @@ int zn_client_complain(const struct zn_client *c, const char *verb)
 	fprintf(stderr, *unreadable ? " (%s)\n" : "\n", unreadable);
 	return 1;
 }
+
+bool zn_client_print(struct zn_str json)
+{
+	return printf("%.*s\n", (int)json.len, json.at) >= 0 && !fflush(stdout);
+}

@@ -90,7 +90,7 @@ static bool put_answer(struct zn_term *t, const struct arguments *a, bool none)
 	if (a->quiet)
 		return true;
 	if (a->json)
-		return printf("%.*s\n", (int)client.answer.len, client.answer.at) >= 0 && !fflush(stdout);
+		return zn_client_print(client.answer);
 	if (none && !t->out.len)
 		zn_term_line(t, ZN_STYLE_PLAIN, "no process holds a GPU that is not its own");
 	put_unknown(t);

@@ -195,7 +195,7 @@ static int print_json(const struct arguments *a)
 		return status;
 	if (!json.len)
 		fprintf(stderr, "zernel: why: " UNKNOWN "\n", a->client.wanted);
-	return !json.len || printf("%.*s\n", (int)json.len, json.at) < 0 || fflush(stdout) ? 1 : 0;
+	return json.len && zn_client_print(json) ? 0 : 1;
 }
 
 int zn_why_main(int argc, char **argv)

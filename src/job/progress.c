@@ -48,11 +48,12 @@ static void note_processes(struct zn_jobs_progress *t, struct zn_jobs *j, const 
 		uint32_t row = j->agg->row[i];
 		const struct zn_proc *proc = zn_arena_proc(j->agg->arena, row);
 		const struct zn_job *job = proc ? zn_jobs_of(j, proc) : NULL;
+		struct zn_job_progress *p = job ? progress_of(t, job) : NULL;
 
-		if (!job)
+		if (!p)
 			continue;
-		note_process(progress_of(t, job), g, j->agg, row);
-		progress_of(t, job)->halted += is_halted(t->stopped, j->agg, row);
+		note_process(p, g, j->agg, row);
+		p->halted += is_halted(t->stopped, j->agg, row);
 	}
 }
 

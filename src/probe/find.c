@@ -641,22 +641,14 @@ int zn_find_start(struct zn_find *f)
 #define STOP_PATIENCE_S 5  /* for a round to end */
 #define AWAY_PATIENCE_S 55 /* for probes to go: systemd's patience is 60 s, and before 6.6 each takes 0.1 s */
 
-static bool is_joined(struct zn_find *f, int seconds)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += seconds;
-	return pthread_clockjoin_np(f->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
-}
-
 /* False: the thread is stuck in a read that does not return, or probes do not go. */
 static bool thread_stop(struct zn_find *f)
 {
 	eventfd_write(f->stop_fd, 1);
-	if (is_joined(f, STOP_PATIENCE_S))
+	if (zn_pages_joined(f->thread, STOP_PATIENCE_S))
 		return true;
-	return __atomic_load_n(&f->closing, __ATOMIC_RELAXED) && is_joined(f, AWAY_PATIENCE_S - STOP_PATIENCE_S);
+	return __atomic_load_n(&f->closing, __ATOMIC_RELAXED) &&
+		zn_pages_joined(f->thread, AWAY_PATIENCE_S - STOP_PATIENCE_S);
 }
 
 void zn_find_close(struct zn_find *f)

@@ -286,7 +286,8 @@ static int rows_load(struct zn_probe *p, const struct rows *r)
 	o = zn_object_open(p, table[r->first].object);
 	if (!o)
 		return -errno;
-	bpf_object__for_each_program(prog, o) bpf_program__set_autoload(prog, is_of(p, r, bpf_program__name(prog)));
+	bpf_object__for_each_program (prog, o)
+		bpf_program__set_autoload(prog, is_of(p, r, bpf_program__name(prog)));
 	err = zn_bpf_map_share(p, o);
 	if (!err)
 		err = bpf_object__load(o);

@@ -31,7 +31,8 @@ bool zn_process_ended(uint32_t tgid)
 {
 	char path[32], text[512] = "", state = 0;
 	const char *at;
-	int fd, threads = 0;
+	uint32_t threads = 0;
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", tgid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -42,8 +43,8 @@ bool zn_process_ended(uint32_t tgid)
 	close(fd);
 	at = strrchr(text, ')'); /* the name before it may have any bytes */
 	if (at)
-		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d", &state, &threads);
-	return state == 'X' || (state == 'Z' && threads <= 1);
+		sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u", &state, &threads);
+	return zn_procfs_ended(&(struct zn_procfs_stat){.state = state, .threads = threads});
 }
 
 /* Start time in clock ticks, field 22 of /proc/PID/stat, counted from the last ')': the name before it is hostile. 0:

@@ -773,16 +773,12 @@ int zn_walker_start(struct zn_walker *w)
 
 void zn_walker_close(struct zn_walker *w)
 {
-	struct timespec until;
-
 	if (!w)
 		return;
 	if (w->running) {
 		eventfd_write(w->stop_fd, 1);
 		zn_reader_hang_up(&w->naming->reader);
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += STOP_S;
-		if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until)) {
+		if (!zn_pages_joined(w->thread, STOP_S)) {
 			zn_log(ZN_WARN,
 				"stacks: a process does not let its memory be read; leaving without waiting for it");
 			_exit(EXIT_SUCCESS); /* the kernel takes the probes away */

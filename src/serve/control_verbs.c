@@ -216,7 +216,14 @@ static void keep_newer(struct zn_control_request *r, struct kept *k, const char 
 	snprintf(k->name, sizeof(k->name), "%s", name);
 }
 
-/* Restarts of a job whose files are looked at: the one that was asked for, else that of the job, else all. */
+/* An empty text: there is none. */
+static struct zn_str read_kept(struct zn_control_request *r, const struct kept *k)
+{
+	return k->name[0] ? read_file(r, k->name) : (struct zn_str){r->report, 0};
+}
+
+/* Restarts of a job whose files are looked at: the one that was asked for, else that of the job, else all; none without
+ * a folder. */
 struct restarts {
 	uint32_t first, end;
 };
@@ -226,6 +233,8 @@ static struct restarts restarts_of(struct zn_control_request *r)
 	uint32_t asked = restart_of(r);
 	const struct zn_job *job = find_job(r);
 
+	if (!r->state->options->report_dir[0])
+		return (struct restarts){0, 0};
 	if (asked == ZN_UNKNOWN && job)
 		asked = job->restart;
 	return asked == ZN_UNKNOWN ? (struct restarts){0, RESTARTS_TRIED} : (struct restarts){asked, asked + 1};
@@ -238,11 +247,11 @@ static struct zn_str kept_report(struct zn_control_request *r)
 	struct kept k = {0};
 	char name[ZN_NAME_BYTES];
 
-	for (uint32_t i = of.end; r->state->options->report_dir[0] && i-- > of.first;) {
+	for (uint32_t i = of.end; i-- > of.first;) {
 		zn_job_file(name, "", value_of(r, ZN_KEY_ID), i, ".json");
 		keep_newer(r, &k, name, "end_ms");
 	}
-	return k.name[0] ? read_file(r, k.name) : (struct zn_str){r->report, 0};
+	return read_kept(r, &k);
 }
 
 static int find_report(struct zn_control_request *r, struct zn_str *report)
@@ -289,12 +298,12 @@ static struct zn_str kept_hang(struct zn_control_request *r)
 	struct kept k = {0};
 	char name[ZN_NAME_BYTES];
 
-	for (uint32_t i = of.end; r->state->options->report_dir[0] && i-- > of.first;)
+	for (uint32_t i = of.end; i-- > of.first;)
 		for (uint32_t n = 1; n <= ZN_FLIGHTS; n++) {
 			zn_job_file_hang(name, value_of(r, ZN_KEY_ID), i, n);
 			keep_newer(r, &k, name, "at_ms");
 		}
-	return k.name[0] ? read_file(r, k.name) : (struct zn_str){r->report, 0};
+	return read_kept(r, &k);
 }
 
 static int send_hang(struct zn_control_request *r, struct zn_out *o)

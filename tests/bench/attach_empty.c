@@ -55,8 +55,7 @@ static bool programs_load(const char *path, const char *way)
 	session = strcmp(way, "links") != 0;
 	if (!o)
 		die(path, strerror(errno));
-	bpf_object__for_each_program(p, o)
-	{
+	bpf_object__for_each_program (p, o) {
 		const char *name = bpf_program__name(p);
 
 		bpf_program__set_autoload(p, !strcmp(name, first) || (!session && !strcmp(name, "at_return")));

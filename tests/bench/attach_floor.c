@@ -13,12 +13,11 @@ int main(int argc, char **argv)
 
 	if (!object)
 		die("attach_floor", "usage: attach_floor OBJECT [LETTER]");
-	bpf_object__for_each_program(program, object)
+	bpf_object__for_each_program (program, object)
 		bpf_program__set_autoload(program, !letter || bpf_program__section_name(program)[0] == letter);
 	if (bpf_object__load(object))
 		die(argv[1], "cannot be loaded");
-	bpf_object__for_each_program(program, object)
-	{
+	bpf_object__for_each_program (program, object) {
 		if (bpf_program__autoload(program) &&
 			!bpf_program__attach(program)) /* it lives as long as this process */
 			die(bpf_program__name(program), "cannot be attached");

@@ -142,6 +142,14 @@ static bool still_maps(const struct zn_mapped_by *m)
 	return lstat(path, &st) == 0 || errno == EACCES || errno == EPERM;
 }
 
+/* Nor is it known to have ended where it cannot be asked, as without a free descriptor. */
+static bool lives(const struct zn_mapped_by *m)
+{
+	uint64_t ticks = zn_start_ticks(m->pid);
+
+	return ticks ? ticks == m->start_ticks : !zn_process_ended((uint32_t)m->pid);
+}
+
 /* False: another process has its id by now, or another program runs in it, which has mapped the library anew. */
 static bool is_same(const struct zn_mapped *t, const struct zn_mapped_by *m, uint64_t ticks, uint64_t from)
 {
@@ -197,7 +205,7 @@ bool zn_mapped_check(struct zn_mapped *t, uint64_t until_ns)
 			continue;
 		if (zn_now_ns() > until_ns)
 			return false;
-		if (still_maps(m) && zn_start_ticks(m->pid) == m->start_ticks)
+		if (still_maps(m) && lives(m))
 			continue;
 		t->lib[m->lib].mappers--;
 		free_by(t, m);

@@ -361,6 +361,39 @@ T(a_library_stays_while_it_is_not_known_who_maps_it)
 	end();
 }
 
+static uint32_t mappers(void)
+{
+	const struct zn_mapped *t = zn_libraries_mapped(libraries);
+	uint32_t count = 0;
+
+	for (int i = 0; i < ZN_MAPPED_MAX; i++)
+		count += t->by[i].pid > 0;
+	return count;
+}
+
+/* Without a free descriptor nobody can be asked whether he is still the one who mapped it. */
+T(who_maps_a_library_is_known_without_a_descriptor)
+{
+	struct rlimit limit, none;
+	struct mapping user;
+
+	if (!is_root())
+		return;
+	begin();
+	user = start(SECOND);
+	take(&user);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){0, limit.rlim_max};
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	CHECK(zn_mapped_check(zn_libraries_mapped(libraries), UINT64_MAX));
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	CHECK_EQ(mappers(), 1);
+	stop(&user);
+	CHECK(zn_mapped_check(zn_libraries_mapped(libraries), UINT64_MAX));
+	CHECK_EQ(mappers(), 0);
+	end();
+}
+
 int main(void)
 {
 	RUN(a_library_goes_by_the_time_of_whoever_has_some);
@@ -368,5 +401,6 @@ int main(void)
 	RUN(a_library_that_could_not_be_opened_at_first);
 	RUN(a_library_for_which_no_descriptor_is_left);
 	RUN(a_library_stays_while_it_is_not_known_who_maps_it);
+	RUN(who_maps_a_library_is_known_without_a_descriptor);
 	return t_end();
 }

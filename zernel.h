@@ -3564,8 +3564,13 @@ bool zn_procfs_ended(const struct zn_procfs_stat *s); /* all its threads have */
 /* The value behind "key:" and blanks of a file like /proc/PID/status, whose list of groups, in the midst of it, may be
  * as long as 700 kB; cut to cap - 1 bytes. 1; 0: it has no such line; -errno. */
 int zn_procfs_status(const char *path, const char *key, char *to, size_t cap);
-/* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. */
-uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid);
+/* CPUs, of the first 1,024; what is beyond is left out. */
+struct zn_cpu_set {
+	uint64_t word[16];
+};
+uint32_t zn_cpu_set_count(const struct zn_cpu_set *s);
+/* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. They are added to the set. */
+uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid, struct zn_cpu_set *to);
 /* Of its main thread alone, by proc_root/PID/schedstat: how long it ran, and waited for a CPU. False: not known. */
 bool zn_procfs_schedstat(const char *proc_root, uint32_t pid, uint64_t *run_ns, uint64_t *queued_ns);
 /* Whether it is in a PID namespace below ours (NSpid of proc(5)): it and what it calls itself by have other numbers. */
@@ -5245,7 +5250,7 @@ struct zn_cause_group {
 	uint32_t steps;                   /* that are over */
 	/* of the last tick */
 	uint32_t processes;                /* that have launched something */
-	uint32_t workers;                  /* of its loaders */
+	uint32_t workers, workers_before;  /* of its loaders; in the tick before */
 	uint64_t retransmits;              /* of all */
 	uint64_t queue_ns;                 /* in run queues */
 	uint32_t queue_pid;                /* who was the longest there; 0: nobody */
@@ -5259,10 +5264,11 @@ struct zn_cause_group {
 	uint64_t files_ns, mount_ns;       /* that all its processes spent in operations on files; on those of mount */
 	char mount[64];                    /* where most of that was, cut */
 	struct zn_cause_numbers numbers;
+	/* CPUs of those that waited for data in the last step, and in this one */
+	struct zn_cpu_set cpus[2];
+	/* of the last tick in which workers were busy */
+	bool files_rule; /* their time is in files */
 	/* of the tick before */
-	bool files_rule;                          /* the workers' time is in files */
-	bool cpus_rule;                           /* there are more CPUs than workers */
-	bool cpus_asked;                          /* in this step */
 	bool network_rule;                        /* TCP sends much again */
 	uint64_t network_count;                   /* so many segments a second */
 	uint64_t stall_before_ns[ZN_STALL_COUNT]; /* stall_ns, as of the last tick */
@@ -5270,7 +5276,7 @@ struct zn_cause_group {
 	uint64_t resent_lately, sent_lately;      /* segments times 256, and bytes: at each tick a quarter fades */
 	uint64_t sent_long;                       /* bytes, of which a 32nd fades */
 	bool throttle_rule;                       /* the time in run queues is that of a limit of its control group */
-	uint32_t cpus_known, throttled_percent;   /* of one CPU's time, at the last look; at most 100 */
+	uint32_t throttled_percent;               /* of one CPU's time, at the last look; at most 100 */
 	uint64_t throttled_ns, throttle_look_ns;  /* of control groups, when they were looked at last; 0: never */
 	uint64_t throttle_of;                     /* which ones these were */
 	/* By its number modulo. The one at hand is not over; those that were not begun are not set. */
@@ -5282,6 +5288,8 @@ struct zn_cause_row {
 	uint64_t timed, untimed;                                                   /* launches, likewise */
 	uint64_t stall_ns[ZN_STALL_COUNT]; /* lately: at each tick an eighth fades */
 	uint64_t read_rate;                /* bytes a second, likewise */
+	uint32_t cpus;                     /* on how many it may run; 0: not known */
+	uint32_t cpus_step;                /* in which that was asked, plus one */
 };
 struct zn_causes {
 	struct zn_agg *agg;

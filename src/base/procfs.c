@@ -173,15 +173,32 @@ void zn_tree_close(struct zn_tree *t)
 	t->reading = false;
 }
 
-/* A mask in hexadecimal, with commas between words. */
-static uint32_t bits_of(const char *mask)
+/* A mask in hexadecimal, with commas between words: the last digit is of the first four CPUs. */
+static uint32_t add_cpus(struct zn_cpu_set *to, const char *mask)
+{
+	size_t len = strspn(mask, "0123456789abcdefABCDEF,");
+	uint32_t bits = 0, digit = 0;
+
+	while (len--) {
+		char c = mask[len];
+		uint64_t four = (uint64_t)(isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10);
+
+		if (c == ',')
+			continue;
+		bits += (uint32_t)__builtin_popcountll(four);
+		if (digit / 16 < ZN_LEN(to->word))
+			to->word[digit / 16] |= four << digit % 16 * 4;
+		digit++;
+	}
+	return bits;
+}
+
+uint32_t zn_cpu_set_count(const struct zn_cpu_set *s)
 {
 	uint32_t bits = 0;
 
-	for (; isxdigit((unsigned char)*mask) || *mask == ','; mask++)
-		if (*mask != ',')
-			bits += (uint32_t)__builtin_popcount(
-				isdigit((unsigned char)*mask) ? *mask - '0' : (*mask | 0x20) - 'a' + 10);
+	for (size_t i = 0; i < ZN_LEN(s->word); i++)
+		bits += (uint32_t)__builtin_popcountll(s->word[i]);
 	return bits;
 }
 
@@ -214,13 +231,13 @@ int zn_procfs_status(const char *path, const char *key, char *to, size_t cap)
 	return v.found ? 1 : err;
 }
 
-uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid)
+uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid, struct zn_cpu_set *to)
 {
 	char path[ZN_TEXT_MAX], mask[4096];
 
 	snprintf(path, sizeof(path), "%s/%u/status", proc_root, pid);
 	zn_procfs_status(path, "Cpus_allowed", mask, sizeof(mask));
-	return bits_of(mask);
+	return add_cpus(to, mask);
 }
 
 bool zn_procfs_contained(const char *proc_root, uint32_t pid)

@@ -30,11 +30,11 @@ struct tick {
 	const struct zn_proc *p;
 	uint32_t row;
 	uint64_t interval_ns;
-	uint64_t stall_ns[ZN_STALL_COUNT]; /* each at most the interval */
+	uint64_t stall_ns[ZN_STALL_COUNT]; /* all but sleep at most the interval together */
 	uint64_t launch_ns, copy_ns;       /* in launches, and in blocking copies */
 	bool launch_unknown;               /* how long it was in launches */
 	uint64_t read_bytes, written_bytes, retransmits, sent;
-	uint64_t lost_ns[ZN_CAUSE_COUNT];
+	uint64_t lost_ns[ZN_CAUSE_COUNT], all_lost_ns;
 	uint64_t gpu_lost_ns; /* of waits for the GPU: that much is lost */
 	enum zn_stop stop;
 	struct zn_cause_group *group;
@@ -65,6 +65,20 @@ static void read_launches(struct tick *t, struct zn_cause_row *r)
 		t->launch_ns = (uint64_t)((__uint128_t)t->launch_ns * (timed + untimed) / timed);
 }
 
+/* Of several threads each state has its share of the one second; that a thread sleeps beside others is no state. */
+static void read_stalls(struct tick *t)
+{
+	const uint64_t *ns = t->c->agg->info[t->row].stall_tick_ns;
+	uint64_t all_ns = 0;
+
+	for (enum zn_stall s = 0; s < ZN_STALL_OTHER; s++)
+		all_ns += ns[s];
+	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
+		t->stall_ns[s] = at_most(ns[s], t->interval_ns);
+	for (enum zn_stall s = 0; all_ns > t->interval_ns && s < ZN_STALL_OTHER; s++)
+		t->stall_ns[s] = (uint64_t)((__uint128_t)ns[s] * t->interval_ns / all_ns);
+}
+
 /* What came since the last tick of a sum that only grows. */
 static void read_tick(struct tick *t, struct zn_cause_row *r)
 {
@@ -73,8 +87,7 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 
 	if (fresh)
 		*r = (struct zn_cause_row){.id = t->p->id};
-	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
-		t->stall_ns[s] = at_most(a->info[t->row].stall_tick_ns[s], t->interval_ns);
+	read_stalls(t);
 	read_launches(t, r);
 	t->copy_ns = zn_counter_advance(&r->copy_ns, sum_ns(a, t->p, ZN_H_SYNC_HTOD) + sum_ns(a, t->p, ZN_H_SYNC_DTOH));
 	t->read_bytes = zn_counter_advance(&r->read_bytes, t->p->count[ZN_C_IO_READ_BYTES]);
@@ -89,9 +102,12 @@ static void read_tick(struct tick *t, struct zn_cause_row *r)
 		r->stall_ns[s] += t->stall_ns[s] - r->stall_ns[s] / FADES;
 }
 
+/* Never more than there is: calls that are timed at their end may have begun in another tick. */
 static void lose_time(struct tick *t, enum zn_cause cause, uint64_t ns)
 {
+	ns = at_most(ns, t->interval_ns - t->all_lost_ns);
 	t->lost_ns[cause] += ns;
+	t->all_lost_ns += ns;
 }
 
 /* Of the tick before: the value of this tick is set later. */
@@ -100,27 +116,43 @@ static void tell_mount(struct zn_cause_group *g)
 	memcpy(g->numbers.mount, g->mount, sizeof(g->numbers.mount));
 }
 
+/* Once in each step: of each that waits for data, as ranks mostly have CPUs of their own. */
+static void ask_cpus(struct tick *t, struct zn_cause_row *r)
+{
+	if (r->cpus_step == t->group->steps + 1)
+		return;
+	r->cpus_step = t->group->steps + 1;
+	r->cpus = t->c->proc ? zn_procfs_cpus(t->c->proc, t->p->tgid, &t->group->cpus[1]) : t->c->cpus;
+}
+
+/* There are more CPUs than workers: of the process, and of all processes of its job together. */
+static bool has_cpus(const struct tick *t, const struct zn_cause_row *r)
+{
+	const struct zn_cause_group *g = t->group;
+	uint32_t before = zn_cpu_set_count(&g->cpus[0]), now = zn_cpu_set_count(&g->cpus[1]);
+	uint32_t cpus = !t->c->proc ? r->cpus : before > now ? before : now;
+
+	return r->cpus > t->p->count[ZN_C_WORKERS] && cpus > g->workers_before;
+}
+
 /* Workers that are busy are too slow, or too few; where most of their time is in files, the files are. */
-static void lose_to_data(struct tick *t)
+static void lose_to_data(struct tick *t, struct zn_cause_row *r)
 {
 	const uint64_t *worker_ns = t->c->agg->info[t->row].worker_tick_ns;
 	uint64_t all_ns = worker_ns[0] + worker_ns[1], ns = t->stall_ns[ZN_STALL_DATA];
 	struct zn_cause_group *g = t->group;
 
+	ask_cpus(t, r);
 	g->numbers.workers = (uint32_t)t->p->count[ZN_C_WORKERS];
 	g->numbers.workers_busy = all_ns ? (uint32_t)((worker_ns[0] * 100 + all_ns / 2) / all_ns) : ZN_UNKNOWN;
-	g->numbers.cpus = g->cpus_known;
+	g->numbers.cpus = r->cpus;
 	tell_mount(g);
-	g->workers_ns += worker_ns[0];
-	if (!g->cpus_asked)
-		g->cpus_known = t->c->proc ? zn_procfs_cpus(t->c->proc, t->p->tgid) : t->c->cpus;
-	g->cpus_asked = true;
 	if (all_ns && worker_ns[0] < all_ns / 2)
 		lose_time(t, ZN_CAUSE_INPUT_TRANSFER, ns);
 	else if (g->files_rule)
 		lose_time(t, ZN_CAUSE_INPUT_FILES, ns);
 	else
-		lose_time(t, g->cpus_rule ? ZN_CAUSE_INPUT_WORKERS : ZN_CAUSE_INPUT_CPU, ns);
+		lose_time(t, has_cpus(t, r) ? ZN_CAUSE_INPUT_WORKERS : ZN_CAUSE_INPUT_CPU, ns);
 }
 
 static const struct zn_cause_row *row_of(const struct zn_causes *c, uint32_t pid)
@@ -315,7 +347,7 @@ static bool lose_to_hangs(struct tick *t)
 	return true;
 }
 
-static void lay_to_causes(struct tick *t)
+static void lay_to_causes(struct tick *t, struct zn_cause_row *r)
 {
 	note_stop(t);
 	if (lose_to_hangs(t) || !zn_agg_measures(t->c->agg, ZN_FAM_SCHED))
@@ -325,7 +357,7 @@ static void lay_to_causes(struct tick *t)
 		return;
 	}
 	if (t->stall_ns[ZN_STALL_DATA])
-		lose_to_data(t);
+		lose_to_data(t, r);
 	if (t->stall_ns[ZN_STALL_DIST])
 		lose_to_ranks(t);
 	if (t->stall_ns[ZN_STALL_GPU])
@@ -370,13 +402,15 @@ static void add_process(struct zn_cause_group *g, const struct tick *t)
 	for (enum zn_stall s = 0; s < ZN_STALL_COUNT; s++)
 		g->stall_ns[s] += t->c->row[t->row].stall_ns[s];
 	g->workers += (uint32_t)t->p->count[ZN_C_WORKERS];
+	g->workers_ns += t->c->agg->info[t->row].worker_tick_ns[0];
 	g->retransmits += t->retransmits;
 	g->sent += t->sent;
 	g->launch_ns += t->launch_ns;
 	step->time_ns += t->interval_ns;
 	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] || t->lost_ns[ZN_CAUSE_STOPPED]
 		? 0
-		: t->stall_ns[ZN_STALL_GPU] - t->gpu_lost_ns;
+		: t->stall_ns[ZN_STALL_GPU] -
+			at_most(t->stall_ns[ZN_STALL_GPU], t->gpu_lost_ns + t->lost_ns[ZN_CAUSE_COPIES]);
 	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++) {
 		step->lost_ns[cause] += t->lost_ns[cause];
 		g->lost_ns[cause] += t->lost_ns[cause];
@@ -389,7 +423,7 @@ static void note_process(struct zn_causes *c, uint32_t row, const struct zn_proc
 
 	read_tick(&t, &c->row[row]);
 	if (c->progress->row[row].moved_ns[ZN_PROGRESS_LAUNCH])
-		lay_to_causes(&t);
+		lay_to_causes(&t, &c->row[row]);
 	else if (c->startup && zn_startup_goes_on(c->startup, row, p->id))
 		lose_time(&t, ZN_CAUSE_STARTUP, interval_ns);
 	else /* it has not begun */
@@ -410,11 +444,12 @@ static bool is_lossy(struct zn_cause_group *g, uint64_t interval_ns)
 }
 
 /* What the last tick as a whole, of so long an interval, says of waits. A loader's workers wait for files if they
- * did so for at least half of their busy time. */
+ * did so for at least half of their busy time; while none is busy that stays as it was. */
 static void begin_tick(struct zn_cause_group *g, uint64_t interval_ns)
 {
-	g->files_rule = g->workers_ns && g->files_ns * 2 >= g->workers_ns;
-	g->cpus_rule = g->workers_ns && g->cpus_known > g->workers;
+	if (g->workers_ns)
+		g->files_rule = g->files_ns * 2 >= g->workers_ns;
+	g->workers_before = g->workers;
 	g->network_count = interval_ns ? g->retransmits * ZN_NS_PER_S / interval_ns : 0;
 	g->network_rule = is_lossy(g, interval_ns);
 	g->throttle_rule &= g->queue_pid != 0;
@@ -435,7 +470,8 @@ static void next_step(struct zn_cause_group *g)
 {
 	g->steps++;
 	zn_pages_clear(&g->step[g->steps % ZN_CAUSE_STEPS], sizeof(g->step[0]));
-	g->cpus_asked = false;
+	g->cpus[0] = g->cpus[1];
+	g->cpus[1] = (struct zn_cpu_set){0};
 }
 
 void zn_causes_init(

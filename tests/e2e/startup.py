@@ -28,8 +28,9 @@ def phases_of_a_start():
     actor.do(BEGIN + "\nready(cuda); held = alloc(cuda, 1 << 20)")
     job("start", "mine", "--pid", str(actor.pid), "uid=0")
     actor.do("nccl.fake_nccl_set(b'init_sleep_us', ctypes.c_long(3000000)); init(0, 1, b'one')")
-    wait_until(lambda: [w["causes"][0]["cause"] for w in daemon.json("/why")["why"] if w["job_id"] == "mine"
-        and w["causes"]] == ["startup"],
+    wait_until(lambda: [(w["causes"][0]["cause"], w["state"], w["lost_percent"])
+                        for w in daemon.json("/why")["why"] if w["job_id"] == "mine" and w["causes"]]
+        == [("startup", "starting", 0)],
                "it has launched nothing", 5, seen=lambda: (daemon.json("/why"), daemon.process_json(actor.pid)))
     path = "/var/tmp/zernel-startup"
     with open(path, "wb") as f:

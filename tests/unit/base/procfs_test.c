@@ -47,28 +47,34 @@ T(stat_lines)
 
 T(status)
 {
+	struct zn_cpu_set set = {0};
+
 	put("7/status", "Name:\tx\nCpus_allowed:\tff,00000001\nNSpid:\t7\t1\n");
-	CHECK_EQ(zn_procfs_cpus(root, 7), 9);
+	CHECK_EQ(zn_procfs_cpus(root, 7, &set), 9);
+	CHECK(set.word[0] == 0xff00000001);
 	CHECK(zn_procfs_contained(root, 7));
 	put("7/status", "Name:\tCpus_allowed:\\tff\nCpus_allowed:\t8\nNSpid:\t7\n");
-	CHECK_EQ(zn_procfs_cpus(root, 7), 1);
+	CHECK_EQ(zn_procfs_cpus(root, 7, &set), 1);
+	CHECK(set.word[0] == 0xff00000009);
+	CHECK_EQ(zn_cpu_set_count(&set), 10);
 	CHECK(!zn_procfs_contained(root, 7));
 	put("7/status", "Name:\tx\n");
-	CHECK_EQ(zn_procfs_cpus(root, 7), 0);
+	CHECK_EQ(zn_procfs_cpus(root, 7, &set), 0);
 	CHECK(!zn_procfs_contained(root, 7));
-	CHECK_EQ(zn_procfs_cpus(root, 8), 0);
+	CHECK_EQ(zn_procfs_cpus(root, 8, &set), 0);
 }
 
 /* Some 6 kB of groups lie before what is asked for. */
 T(status_with_many_groups)
 {
 	char text[6200] = "Name:\tx\nGroups:\t";
+	struct zn_cpu_set set = {0};
 	size_t n = strlen(text);
 
 	memset(text + n, '1', 6000);
 	strcpy(text + n + 6000, " \nNSpid:\t7\t1\nCpus_allowed:\t1f\n");
 	put("7/status", text);
-	CHECK_EQ(zn_procfs_cpus(root, 7), 5);
+	CHECK_EQ(zn_procfs_cpus(root, 7, &set), 5);
 	CHECK(zn_procfs_contained(root, 7));
 }
 

@@ -55,20 +55,28 @@ static void tick(void)
 static char proc[] = "/tmp/zernel-causes-XXXXXX";
 static uint64_t throttled_ns;
 
-/* Process 100 may run on eight CPUs. */
-static void proc_make(void)
+#define OWN_CPUS "80000000,0000007f"
+
+static void status_make(uint32_t pid, const char *cpus)
 {
 	char path[64];
 	FILE *f;
 
-	CHECK(mkdtemp(proc) != NULL);
-	snprintf(path, sizeof(path), "%s/100", proc);
+	snprintf(path, sizeof(path), "%s/%u", proc, pid);
 	mkdir(path, 0755);
-	snprintf(path, sizeof(path), "%s/100/status", proc);
+	snprintf(path, sizeof(path), "%s/%u/status", proc, pid);
 	f = fopen(path, "w");
 	CHECK(f != NULL);
-	fputs("Name:\tCpus_allowed:\tfff\nUid:\t0\nCpus_allowed:\t80000000,0000007f\nCpus_allowed_list:\t0-6,63\n", f);
+	fprintf(f, "Name:\tCpus_allowed:\tfff\nUid:\t0\nCpus_allowed:\t%s\nCpus_allowed_list:\t0-6,63\n", cpus);
 	fclose(f);
+}
+
+/* Process 100 may run on eight CPUs, and 101 on four others. */
+static void proc_make(void)
+{
+	CHECK(mkdtemp(proc) != NULL);
+	status_make(100, OWN_CPUS);
+	status_make(101, "00000000,000f0000");
 }
 
 /* A second of which so many milliseconds were spent in each state; in us for launches and blocking copies. */
@@ -161,6 +169,74 @@ T(what_time_is_laid_to)
 		if (n)
 			CHECK_EQ(why[0].percent, (s->lost_ms + 5) / 10);
 	}
+}
+
+/* A loader that works on while nobody waits for it: each wait has its cause from its first second on. */
+T(waits_for_data_with_pauses)
+{
+	static const struct second works = {.ms = {300, 700}, .busy_ms = 950, .files_ms = 0, .cpus = true};
+	static const struct second waits = {.ms = {300, 180, 450}, .busy_ms = 950, .cpus = true};
+	const uint64_t *lost = group()->lost_ns;
+	struct second reads = works;
+
+	start();
+	tick();
+	for (int n = 0; n < 10; n++) {
+		pass(&works);
+		pass(&waits);
+	}
+	CHECK_EQ(lost[ZN_CAUSE_INPUT_WORKERS], 4500 * MS);
+	reads.files_ms = 600;
+	for (int n = 0; n < 10; n++) {
+		pass(&reads);
+		pass(&waits);
+	}
+	CHECK_EQ(lost[ZN_CAUSE_INPUT_FILES], 4500 * MS);
+	CHECK_EQ(lost[ZN_CAUSE_INPUT_CPU], 0);
+}
+
+/* Ranks have CPUs of their own: each has enough, and so have both together, or one of them has not. */
+T(cpus_of_ranks)
+{
+	static const struct second waits = {.ms = {300, 180, 450}, .busy_ms = 950, .cpus = true};
+	const uint64_t *lost = group()->lost_ns;
+	struct zn_proc *other;
+
+	start();
+	other = zn_memory_claim(&memory, 101, "python3");
+	other->count[ZN_C_LAUNCH_KERNEL] = 1;
+	tick();
+	for (int n = 0; n < 20; n++) {
+		other->count[ZN_C_WORKERS] = n < 10 ? 3 : 4;
+		other->count[ZN_C_STALL_DATA] += 500 * MS;
+		other->count[ZN_C_WORKER_BUSY_NS] += 900 * MS;
+		pass(&waits);
+	}
+	CHECK_EQ(lost[ZN_CAUSE_INPUT_WORKERS], 20 * 450 * MS + 10 * 500 * MS);
+	CHECK_EQ(lost[ZN_CAUSE_INPUT_CPU], 10 * 500 * MS);
+	other->count[ZN_C_WORKERS] = 1;
+	status_make(100, "00000000,000f0000"); /* both on the same four */
+	for (int n = 0; n < 10; n++)
+		pass(&waits);
+	CHECK(lost[ZN_CAUSE_INPUT_CPU] > 10 * 500 * MS);
+	status_make(100, OWN_CPUS);
+}
+
+/* One thread waits for data, another one for a file, and a third one ends a copy that it began long ago. */
+T(a_second_is_lost_once)
+{
+	static const struct second s = {.ms = {0, 0, 1000, 0, 1000}, .busy_ms = 900, .copy_ms = 900, .written = 1};
+	uint64_t all = 0;
+
+	start();
+	tick();
+	for (int n = 0; n < 10; n++)
+		pass(&s);
+	for (enum zn_cause c = 0; c < ZN_CAUSE_COUNT; c++)
+		all += group()->lost_ns[c];
+	CHECK_EQ(all, 10 * S);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_CHECKPOINT] + group()->lost_ns[ZN_CAUSE_STORAGE], 5 * S);
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_INPUT_CPU], 5 * S);
 }
 
 /* Launches that were counted and not timed: the others stand for them, and where there are none it is nobody's code. */
@@ -589,6 +665,9 @@ int main(void)
 {
 	proc_make();
 	RUN(what_time_is_laid_to);
+	RUN(waits_for_data_with_pauses);
+	RUN(cpus_of_ranks);
+	RUN(a_second_is_lost_once);
 	RUN(launches_that_were_not_timed);
 	RUN(time_that_was_spared_is_not_idle);
 	RUN(a_connection_that_loses_much_gets_little_through);

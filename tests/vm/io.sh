@@ -225,10 +225,8 @@ verdict() { # NAME COMMAND...: what the command says of itself is its exit statu
 	fi
 }
 
-absent() { # NAME...
-	for name in "$@"; do
-		echo "@@ $name -"
-	done
+lacks_a_way() { # of 5.10 alone that is known, see docs/IO.md
+	case $(uname -r) in 5.10.*) ;; *) return 1 ;; esac
 }
 
 with_way() { # NAME WAY
@@ -236,8 +234,11 @@ with_way() { # NAME WAY
 		start --tier "$2" || return
 		matrix "$1" "$2"
 		stop || failed=1
+	elif lacks_a_way; then
+		echo "@@ $1 -"
 	else
-		absent "$1"
+		cat /tmp/check
+		verdict "$1" false
 	fi
 }
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # slurm.sh: the init of a virtual machine with Slurm and control groups of version 2: starts Slurm and the daemon, runs
 # a job whose second step touches 50 MiB, holds its report against what its driver printed, and switches the machine
-# off. Prints "@@ NAME ok" or "FAILED"; the line @@RC= at the end shows that it got that far.
+# off. Prints "@@ NAME ok", "FAILED", or "-" on 5.10, where processes are not tracked; the line @@RC= at the end shows
+# that it got that far.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin SLURM_CONF=/etc/slurm/slurm.conf
 mib=$((1 << 20))
 failed=0
@@ -128,6 +129,14 @@ node_is_well() {
 	wait_for 20 idle_node && ! grep -E '^zerneld: (warning|error)' /tmp/zerneld.log | grep -vE 'ncclCommAbort|: alert '
 }
 
+# What is absent is said on 5.10 alone (docs/IO.md): a newer kernel that says no has failed.
+no_processes() {
+	case $(uname -r) in 5.10.*) ;; *) return 1 ;; esac
+	for name in job launches nccl steps peak node; do
+		echo "@@ $name -"
+	done
+}
+
 checks() {
 	cd /t || return
 	mounts
@@ -136,10 +145,9 @@ checks() {
 	groups
 	network
 	if ! ./zerneld --check >/tmp/check 2>&1; then
-		for name in job launches nccl steps peak node; do
-			echo "@@ $name -"
-		done
-		return
+		no_processes && return
+		cat /tmp/check
+		return 1
 	fi
 	slurm || return
 	./zerneld --report-dir /tmp/reports 2>/tmp/zerneld.log &

@@ -135,9 +135,12 @@ def folders_of_the_unit():
     folders = {f"/run/{name}" for name in confined.values("RuntimeDirectory")}
     folders |= {f"/var/lib/{name}" for name in confined.values("StateDirectory")}
     check("folders that systemd manages", folders == {"/run/zernel", "/var/lib/zernel", "/var/lib/zernel/jobs"}, folders)
-    for document in glob.glob("docs/*.md"):
-        told = re.findall(r"(?:chgrp|chmod|install -d)[^`]*?\s(/[\w./-]+)(?=`)", open(document).read())
-        check(f"documents: what {document} changes", folders.isdisjoint(told), told)
+    changes = re.compile(r"\b(?:chgrp|chown|chmod|install -d)\b[^`\n]*")
+    told = {path: [p.rstrip("./") for command in changes.findall(open(path).read())
+                   for p in re.findall(r"(?<=\s)/[\w./-]+", command)] for path in glob.glob("docs/**/*.md", recursive=True)}
+    check("documents: the folder of its own is found", "/srv/reports" in told["docs/OPERATIONS.md"], told)
+    for document, paths in told.items():
+        check(f"documents: what {document} changes", folders.isdisjoint(paths), paths)
     text = open("docs/OPERATIONS.md").read()
     check("documents: the group of the service", re.search(r"^\[Service\]\nGroup=\w+$", text, re.M))
 

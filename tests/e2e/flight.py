@@ -8,8 +8,8 @@ import subprocess
 import time
 
 from claims import job, live, place
-from hangs import HELPERS, RANKS, come_back, firing, wait_for
-from harness import ZERNEL, check, equal, main, parse_json, run, test, wait_until
+from hangs import HELPERS, RANKS, come_back, firing, let_go, wait_for
+from harness import ZERNEL, State, check, equal, main, parse_json, run, test, wait_until
 from waits import rank
 
 
@@ -21,16 +21,17 @@ def hung(name="4711", uid=0):
     for a in ranks:
         a.do(HELPERS)
         job("start", name, "--pid", str(a.pid), f"uid={uid}")
+    State.cleanup.callback(let_go, ranks)
     for _ in range(3):
         for a in ranks:
             a.do("step()")
     return daemon, ranks
 
 
-def hang(daemon, ranks, seconds=16):
+def hang(daemon, ranks):
     ranks[2].tell("r, w = os.pipe(); signal.signal(signal.SIGUSR1, lambda *_: os.write(w, b'x')); os.read(r, 1)")
-    wait_for(ranks, ranks[2], seconds)
-    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 16)
+    wait_for(ranks, ranks[2])
+    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires")
 
 
 def go_on(daemon, ranks):

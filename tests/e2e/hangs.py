@@ -7,7 +7,8 @@ import signal
 import time
 
 from fuse import Fuse
-from harness import CUDA, ZERNEL, Actor, Daemon, check, equal, folder, main, run, test, wait_until
+from harness import CUDA, HANG, PATIENCE, ZERNEL, Actor, Daemon, State, check, equal, folder, main, run, test, \
+    test_timed, wait_until
 from jobs import Group
 from signals import RANDOM_MAJOR
 from waits import rank
@@ -29,7 +30,8 @@ def p2p(call, peer, seconds=0):
     ok(getattr(nccl, call)(None, c_size_t(4), 7, peer, comm, None))
     ok(cuda.cuStreamSynchronize(None))
     cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(0))
-signal.signal(signal.SIGUSR2, lambda *_: None)  # which ends a sleep in the stand-in library, and doze()
+woken = []
+signal.signal(signal.SIGUSR2, lambda *_: woken.append(1))  # which ends a sleep in the stand-in library, and doze()
 def doze(seconds):
     CDLL(None).usleep(int(seconds * 1e6))
 def wait_for_others(seconds):
@@ -37,13 +39,13 @@ def wait_for_others(seconds):
     step()
     cuda.fake_cuda_set(b"sync_sleep_us", ctypes.c_long(0))
 def spin(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end, before = time.monotonic() + seconds, len(woken)
+    while time.monotonic() < end and len(woken) == before:
         pass
 def write(path, seconds):
-    end, block = time.monotonic() + seconds, b"x" * (1 << 20)
+    end, before, block = time.monotonic() + seconds, len(woken), b"x" * (1 << 20)
     with open(path, "wb") as f:
-        while time.monotonic() < end:
+        while time.monotonic() < end and len(woken) == before:
             f.write(block)
             os.fsync(f.fileno())
             f.seek(0)
@@ -77,12 +79,20 @@ def cut_short(name, time, to):
     return path
 
 
+def let_go(ranks):
+    """Whatever they wait for, when a test is over: each that is still there."""
+    for a in ranks:
+        if a.process.poll() is None:
+            os.kill(a.pid, signal.SIGUSR2)
+
+
 def job(*options, count=RANKS, nranks=None, **more):
     """A daemon, and ranks that have made three steps together. nranks: of all nodes."""
     daemon = Daemon("--push-interval-ms", "500", *options, **more)
     ranks = [rank(daemon, n, nranks or count) for n in range(count)]
     for a in ranks:
         a.do(HELPERS)
+    State.cleanup.callback(let_go, ranks)
     for _ in range(3):
         for a in ranks:
             a.do("step()")
@@ -102,15 +112,15 @@ def firing(daemon, name):
     return daemon.metrics().one("zernel_alert_state", alert=name) == 2
 
 
-def wait_for(ranks, missing_one, seconds):
-    """All but one go on to a collective that it does not issue."""
+def wait_for(ranks, missing_one, seconds=HANG):
+    """All but one go on to a collective that it does not issue, until wake()."""
     for a in ranks:
         if a is not missing_one:
             a.tell(f"wait_for_others({seconds})")
     return time.monotonic()
 
 
-def found(daemon, actor, number, doing, patience=12):
+def found(daemon, actor, number, doing, patience=PATIENCE):
     key = (str(number), str(actor.pid), doing)
     wait_until(lambda: list(missing(daemon)) == [key], f"{key} is missing, and nobody else", patience,
         seen=lambda: missing(daemon))
@@ -131,12 +141,12 @@ def come_back(ranks, missing_one):
     wake(*(a for a in ranks if a is not missing_one))
 
 
-@test
+@test_timed
 def a_rank_that_sleeps():
     daemon, ranks = job()
     late = ranks[2]
     late.tell("r, w = os.pipe(); signal.signal(signal.SIGUSR1, lambda *_: os.write(w, b'x')); os.read(r, 1)")
-    began = wait_for(ranks, late, 20)
+    began = wait_for(ranks, late)
     key = found(daemon, late, 2, "asleep")
     wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 14)
     check(time.monotonic() - began < 13, f"it took {time.monotonic() - began} s")
@@ -163,22 +173,22 @@ def a_rank_that_sleeps():
 def a_rank_that_is_stopped():
     daemon, ranks = job()
     os.kill(ranks[1].pid, signal.SIGSTOP)
-    wait_for(ranks, ranks[1], 5)
+    wait_for(ranks, ranks[1])
     found(daemon, ranks[1], 1, "asleep")
     wait_until(lambda: "stopped by a signal or a debugger" in says(daemon, ranks[0]), "it is said that it is stopped")
     os.kill(ranks[1].pid, signal.SIGCONT)
     come_back(ranks, ranks[1])
 
 
-@test
+@test_timed
 def a_rank_that_is_killed():
     """Before it issues what the others do, or after: either way they wait for it forever."""
     for steps in (0, 1):
         daemon, ranks = job()
         victim = ranks[3]
-        began = wait_for(ranks, victim, 8)
+        began = wait_for(ranks, victim)
         if steps:
-            victim.tell("wait_for_others(8)")
+            victim.tell(f"wait_for_others({HANG})")
             time.sleep(1)
             began = time.monotonic()
         victim.kill()
@@ -194,14 +204,14 @@ def a_rank_that_is_killed():
 @test
 def a_rank_that_computes_or_writes_is_late_and_no_alert():
     daemon, ranks = job()
-    for do, doing in (("spin(14)", "cpu"), (f"write('/var/tmp/zernel-checkpoint', 14)", "io")):
+    for do, doing in ((f"spin({HANG})", "cpu"), (f"write('/var/tmp/zernel-checkpoint', {HANG})", "io")):
         ranks[0].tell(do)
-        wait_for(ranks, ranks[0], 14)
+        wait_for(ranks, ranks[0])
         found(daemon, ranks[0], 0, doing)
         for _ in range(10):
             time.sleep(1)
             check(not firing(daemon, "nccl_hang"), f"{doing} is no hang")
-        ranks[0].answer(do)
+        wake(ranks[0])
         come_back(ranks, ranks[0])
         wait_until(lambda: not missing(daemon), "it has come")
     os.unlink("/var/tmp/zernel-checkpoint")
@@ -211,14 +221,19 @@ def a_rank_that_computes_or_writes_is_late_and_no_alert():
 def a_rank_whose_other_threads_work_is_not_asleep():
     """As a checkpoint that a thread writes, or a compiler that a child process is."""
     daemon, ranks = job()
-    ranks[0].tell("t = threading.Thread(target=spin, args=(6,)); t.start(); t.join()")
-    wait_for(ranks, ranks[0], 7)
+    ranks[0].tell(f"t = threading.Thread(target=spin, args=({HANG},)); t.start(); t.join()")
+    wait_for(ranks, ranks[0])
     found(daemon, ranks[0], 0, "cpu")
-    ranks[0].answer("its thread")
+    wake(ranks[0])
     come_back(ranks, ranks[0])
-    ranks[0].tell("import subprocess; subprocess.run(['timeout', '6', 'sh', '-c', 'while :; do :; done'])")
-    wait_for(ranks, ranks[0], 7)
+    ranks[0].do("import subprocess; child = subprocess.Popen(['timeout', '-s', 'KILL', '120', 'sh', '-c', "
+                "'while :; do :; done']); signal.signal(signal.SIGUSR1, lambda *_: child.terminate())")
+    ranks[0].tell("child.wait()")
+    wait_for(ranks, ranks[0])
     found(daemon, ranks[0], 0, "cpu")
+    daemon.ticked(6)
+    found(daemon, ranks[0], 0, "cpu")
+    os.kill(ranks[0].pid, signal.SIGUSR1)
     ranks[0].answer("its child")
     come_back(ranks, ranks[0])
 
@@ -228,8 +243,8 @@ def who_leaves_or_ends_in_order_is_not_missing():
     daemon, ranks = job()
     ranks[0].do("nccl.ncclCommDestroy(comm)")
     ranks[1].end()
-    wait_for(ranks[2:], ranks[0], 12)  # two of four go on by themselves: the third has left, the fourth has ended
-    wait_until(lambda: [k[2] for k in missing(daemon) if k[0] == "1"] == ["gone"], "who ended while others go on", 10,
+    wait_for(ranks[2:], ranks[0])  # two of four go on by themselves: the third has left, the fourth has ended
+    wait_until(lambda: [k[2] for k in missing(daemon) if k[0] == "1"] == ["gone"], "who ended while others go on",
                seen=lambda: missing(daemon))
     daemon.ticked(2)
     equal([k for k in missing(daemon) if k[0] == "0"], [], "who has left")
@@ -246,14 +261,16 @@ def a_rank_that_does_not_come_back_from_the_driver():
     pipe = os.path.join(folder(), "pipe")
     os.mkfifo(pipe)
     ranks[2].do(FAULT)
+    began = time.monotonic()
     ranks[2].tell(f"threading.Thread(target=lambda: (open({pipe!r}).read(), resolve())).start(); "
                   "libc.ioctl(fd, c_ulong(0x40085203), c_void_p(at))")
-    wait_for(ranks, ranks[2], 41)
+    wait_for(ranks, ranks[2])
     found(daemon, ranks[2], 2, "driver")
     check("is inside the GPU driver" in says(daemon, ranks[0]), says(daemon, ranks[0]))
     check(not firing(daemon, "driver_unresponsive"), "not yet")
-    wait_until(lambda: firing(daemon, "driver_unresponsive") and firing(daemon, "nccl_hang"), "both alerts fire", 40)
-    check(30 < daemon.metrics().one("zernel_gpu_driver_stuck_seconds", pid=str(ranks[2].pid)) < 40, "for how long")
+    wait_until(lambda: firing(daemon, "driver_unresponsive") and firing(daemon, "nccl_hang"), "both alerts fire")
+    stuck = daemon.metrics().one("zernel_gpu_driver_stuck_seconds", pid=str(ranks[2].pid))
+    check(30 < stuck < time.monotonic() - began, f"for how long: {stuck}")
     os.close(os.open(pipe, os.O_WRONLY))
     ranks[2].answer("its call")
     come_back(ranks, ranks[2])
@@ -267,11 +284,11 @@ def the_last_of_a_chain_is_named():
     for n in (1, 2):
         ranks[n].do(f"first = comm; init({n - 1}, 2, b'pair'); second = comm; comm = first")
         ranks[n].do("comm = second; step(); comm = first")
-    ranks[1].tell("doze(9)")
+    ranks[1].tell(f"doze({HANG})")
     for n in (0, 3):
-        ranks[n].tell("wait_for_others(8)")
-    ranks[2].tell("comm = second; wait_for_others(8); comm = first")
-    wait_until(lambda: {k[1] for k in missing(daemon)} == {str(ranks[1].pid)}, "rank 1 alone", 8,
+        ranks[n].tell(f"wait_for_others({HANG})")
+    ranks[2].tell(f"comm = second; wait_for_others({HANG}); comm = first")
+    wait_until(lambda: {k[1] for k in missing(daemon)} == {str(ranks[1].pid)}, "rank 1 alone",
         seen=lambda: missing(daemon))
     for n in (0, 2, 3):
         check(f"(process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
@@ -294,15 +311,15 @@ def a_stage_of_a_pipeline_that_stands_still():
     daemon, ranks = job()
     for _ in range(5):
         pipeline_step(ranks)
-    ranks[1].tell("doze(16)")
-    ranks[0].tell("p2p('ncclSend', 1, 15)")
-    ranks[2].tell("p2p('ncclRecv', 1, 15)")
-    ranks[3].tell("p2p('ncclRecv', 2, 15)")
+    ranks[1].tell(f"doze({HANG})")
+    ranks[0].tell(f"p2p('ncclSend', 1, {HANG})")
+    ranks[2].tell(f"p2p('ncclRecv', 1, {HANG})")
+    ranks[3].tell(f"p2p('ncclRecv', 2, {HANG})")
     found(daemon, ranks[1], 1, "asleep")
     check("is asleep in sleep()" in says(daemon, ranks[0]), says(daemon, ranks[0]))
     for n in (0, 2, 3):
         check(f"waits for rank 1 (process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
-    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 14)
+    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires")
     wake(*ranks)
     ranks[1].do("p2p('ncclRecv', 0); p2p('ncclSend', 2)")
     ranks[2].do("p2p('ncclSend', 3)")
@@ -333,9 +350,9 @@ def operations_with_a_root():
              "c_size_t(4), 7, 0, comm, None))")
         a.do("def root():\n ok(nccl.ncclReduce(None, None, c_size_t(4), 7, 0, 0, comm, None))\n "
              "ok(cuda.cuStreamSynchronize(None))")
-    ranks[3].tell("doze(7)")
+    ranks[3].tell(f"doze({HANG})")
     for a in ranks[:3]:
-        a.tell("cuda.fake_cuda_set(b'sync_sleep_us', ctypes.c_long(6000000)); launch(cuda, 1); root()")
+        a.tell(f"cuda.fake_cuda_set(b'sync_sleep_us', ctypes.c_long({HANG} * 1000000)); launch(cuda, 1); root()")
     found(daemon, ranks[3], 3, "asleep")
     wake(*ranks)
     ranks[3].do("root()")
@@ -347,8 +364,8 @@ def all_ranks_of_this_node_wait():
     """Four of eight are here, and have issued the same: one of the others may be missing, and none of these is."""
     daemon, ranks = job(nranks=2 * RANKS)
     for a in ranks:
-        a.tell("wait_for_others(16)")
-    wait_until(lambda: daemon.metrics().all(ALL_WAIT), "it is said that all wait", 13,
+        a.tell(f"wait_for_others({HANG})")
+    wait_until(lambda: daemon.metrics().all(ALL_WAIT), "it is said that all wait",
         seen=lambda: says(daemon, ranks[0]))
     for n, a in enumerate(ranks):
         said = says(daemon, a)
@@ -368,7 +385,7 @@ def a_process_that_is_stopped_and_that_nobody_waits_for():
     daemon, ranks = job(count=1)
     os.kill(ranks[0].pid, signal.SIGSTOP)
     wait_until(lambda: (daemon.process_json(ranks[0].pid)["stalls"] or {"says": ""})["says"].startswith(
-        "rank 0 is stopped by a signal or a debugger, for "), "it is said", 12,
+        "rank 0 is stopped by a signal or a debugger, for "), "it is said",
         seen=lambda: daemon.process_json(ranks[0].pid)["stalls"])
     wait_until(lambda: f"process {ranks[0].pid} is stopped" in daemon.json("/why")["why"][0]["says"], "it is why",
         seen=lambda: daemon.json("/why"))
@@ -380,7 +397,7 @@ def a_process_that_is_stopped_and_that_nobody_waits_for():
 
 def is_said(daemon, actor, what):
     """In the sentence of the process, and as why of its job."""
-    wait_until(lambda: what in (daemon.process_json(actor.pid)["stalls"] or {"says": ""})["says"], what, 12,
+    wait_until(lambda: what in (daemon.process_json(actor.pid)["stalls"] or {"says": ""})["says"], what,
                seen=lambda: daemon.process_json(actor.pid)["stalls"])
     wait_until(lambda: f"process {actor.pid} {what}" in daemon.json("/why")["why"][0]["says"], "it is why",
         seen=lambda: daemon.json("/why"))

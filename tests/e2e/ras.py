@@ -10,16 +10,16 @@ import sys
 import threading
 import time
 
-from harness import CUDA, NCCL, NOBODY, ROOT, ZERNEL, ZERNELD, Actor, Daemon, State, check, equal, free_port, main, \
-    need, run, test, wait_until
+from harness import CUDA, HANG, NCCL, NOBODY, ROOT, ZERNEL, ZERNELD, Actor, Daemon, State, check, equal, free_port, \
+    main, need, run, test, wait_until
 from claims import job, live
-from hangs import HELPERS, firing, wake
+from hangs import HELPERS, firing, let_go, wake
 from waits import PREPARE
 
 COMMANDS = ["CLIENT PROTOCOL 2", "TIMEOUT 5", "SET FORMAT json", "VERBOSE STATUS"]
 FAR = ("10.255.0.9", 4711)  # where the rank is that is behind
 REQUESTS = "zernel_ras_requests_total"
-SLEEP = 45
+ASKED_S = 5  # the age of a hang about which the service is asked
 
 
 class Service:
@@ -117,11 +117,12 @@ class Pair:
             a.do(PREPARE)
             a.do(f"init({n}, {nranks}, {name.encode()!r})")
             a.do(HELPERS)
+        State.cleanup.callback(let_go, self.ranks)
         for a in self.ranks:
             a.do("step()")
 
-    def hang(self, seconds=SLEEP):
-        self.ranks[0].tell(f"wait_for_others({seconds})")
+    def hang(self):
+        self.ranks[0].tell(f"wait_for_others({HANG})")
 
     def go_on(self):
         self.ranks[1].do("step()")
@@ -131,6 +132,12 @@ class Pair:
 def entry(daemon, name=None):
     found = [w for w in daemon.json("/why")["why"] if w["job_id"] == name]
     return found[0] if found else {"ras": None, "causes": []}
+
+
+def waits_s(daemon):
+    """For how long the missing rank has been waited for, once that is the job's first cause."""
+    first = [c["cause"] for c in entry(daemon)["causes"][:1]]
+    return max(daemon.metrics().all("zernel_nccl_missing_rank_seconds").values(), default=0) if first == ["hang"] else 0
 
 
 def over(daemon, name=None):
@@ -145,10 +152,10 @@ def ras_names_a_rank_of_another_node():
     pair = Pair(daemon, "one", service.address)
     time.sleep(3)
     equal((service.asked, entry(daemon)["ras"]), ([], None), "of a job that is well nobody is asked")
-    pair.hang(20)
+    pair.hang()
     began = time.monotonic()
-    wait_until(lambda: over(daemon), "an answer", 12, seen=lambda: entry(daemon))
-    check(4 < time.monotonic() - began < 12, f"after {time.monotonic() - began} s")
+    wait_until(lambda: over(daemon), "an answer", seen=lambda: entry(daemon))
+    check(time.monotonic() - began > 4, f"after {time.monotonic() - began} s")
     said = "rank 9 on host 10.255.0.9, process 4711, has issued 3 collectives fewer than the others"
     why = entry(daemon)
     equal((why["ras"]["outcome"], why["ras"]["says"]), ("answered", said), "what it says")
@@ -160,15 +167,15 @@ def ras_names_a_rank_of_another_node():
     check(f"  other nodes: NCCL's RAS says: {said}\n" in shown, shown)
     check("communicators" not in daemon.json("/json?topics=why")["why"][0]["ras"],
         "the snapshot has the sentence alone")
-    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires", 14)
+    wait_until(lambda: firing(daemon, "nccl_hang"), "nccl_hang fires")
     time.sleep(2)
     equal(service.asked, [COMMANDS], "it is asked once, and in these words")
     metrics = daemon.metrics()
     equal((metrics.one(REQUESTS, outcome="answered"), metrics.one(REQUESTS, outcome="no_answer")), (1, 0), "counted")
     pair.go_on()
     wait_until(lambda: entry(daemon)["ras"] is None, "what it said is of the past")
-    pair.hang(14)
-    wait_until(lambda: over(daemon), "the answer that still stands", 12, seen=lambda: entry(daemon))
+    pair.hang()
+    wait_until(lambda: over(daemon), "the answer that still stands", seen=lambda: entry(daemon))
     equal(over(daemon)["says"], said, "what it says")
     equal(len(service.asked), 1, "it is the same episode a moment later")
     pair.go_on()
@@ -181,8 +188,8 @@ def ras_with_what_the_unit_allows():
     daemon = Daemon("--push-interval-ms", "250", argv=[sys.executable, f"{ROOT}/tests/confined.py", ZERNELD])
     service = Service(lambda c: sends(of_job(pair.pids))(c))
     pair = Pair(daemon, "one", service.address)
-    pair.hang(20)
-    wait_until(lambda: over(daemon), "an answer", 14, seen=lambda: entry(daemon))
+    pair.hang()
+    wait_until(lambda: over(daemon), "an answer", seen=lambda: entry(daemon))
     equal((over(daemon)["outcome"], service.asked), ("answered", [COMMANDS]), "it is asked, and answers")
     pair.go_on()
 
@@ -193,8 +200,8 @@ def ras_where_all_ranks_of_this_node_wait():
     service = Service(lambda c: sends(of_job(pair.pids, 1))(c))
     pair = Pair(daemon, "one", service.address, nranks=4)
     for a in pair.ranks:
-        a.tell("wait_for_others(20)")
-    wait_until(lambda: over(daemon), "an answer", 18, seen=lambda: entry(daemon))
+        a.tell(f"wait_for_others({HANG})")
+    wait_until(lambda: over(daemon), "an answer", seen=lambda: entry(daemon))
     said = "rank 9 on host 10.255.0.9, process 4711, has issued 1 collective fewer than the others"
     equal(over(daemon)["says"], said, "what it says")
     cause = entry(daemon)["causes"][0]
@@ -208,8 +215,8 @@ def ras_of_a_version_before_json():
     daemon = Daemon("--push-interval-ms", "250")
     service = Service(sends(behind_as_text(9, *FAR)), json=False)
     pair = Pair(daemon, "one", service.address)
-    pair.hang(14)
-    wait_until(lambda: over(daemon), "an answer", 12)
+    pair.hang()
+    wait_until(lambda: over(daemon), "an answer")
     said = "rank 9 on host 10.255.0.9, process 4711, has issued 1 collective fewer than the others"
     equal((over(daemon)["outcome"], over(daemon)["says"]), ("answered", said), "its text")
     equal(service.asked, [COMMANDS], "asked in the same words")
@@ -267,8 +274,8 @@ def ras_answers_of_every_kind():
         for pid in pairs[name].pids:
             job("start", name, "--pid", str(pid), "uid=0")
     for pair in pairs.values():
-        pair.hang(90)
-    wait_until(lambda: all(over(daemon, name) for name in KINDS), "all answers", 60,
+        pair.hang()
+    wait_until(lambda: all(over(daemon, name) for name in KINDS), "all answers",
                seen=lambda: {name: entry(daemon, name)["ras"] for name in KINDS})
     for name, (_, outcome, says) in KINDS.items():
         ras = over(daemon, name)
@@ -298,9 +305,9 @@ def ras_is_asked_of_this_node_and_this_user_alone():
     }
     for (user, address), (outcome, says) in cases.items():
         pair = Pair(daemon, f"of {user}", address, user)
-        pair.hang(60)
+        pair.hang()
         shown = address.replace('"', "?")
-        wait_until(lambda: (over(daemon) or {}).get("address") == shown, f"{address} is looked at", 14,
+        wait_until(lambda: (over(daemon) or {}).get("address") == shown, f"{address} is looked at",
             seen=lambda: entry(daemon)["ras"])
         ras = over(daemon)
         equal((ras["outcome"], ras["says"]), (outcome, f"NCCL's RAS service at {shown}: {says}"), address)
@@ -314,8 +321,10 @@ def ras_off():
     daemon = Daemon("--push-interval-ms", "250", "--ras", "off")
     service = Service(sends(""))
     pair = Pair(daemon, "one", service.address)
-    pair.hang(10)
-    time.sleep(8)
+    pair.hang()
+    wait_until(lambda: waits_s(daemon) > ASKED_S + 1, "the hang is known, and is as old as those that are asked about",
+        seen=lambda: (entry(daemon), waits_s(daemon)))
+    daemon.ticked(2)
     equal((service.asked, entry(daemon)["ras"]), ([], None), "nobody is asked")
     equal(daemon.metrics().all(REQUESTS), {}, "and nothing counted")
     names = subprocess.run(["ps", "-o", "comm=", "--ppid", str(daemon.pid)], text=True, capture_output=True).stdout

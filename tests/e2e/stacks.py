@@ -18,7 +18,7 @@ from collections import Counter
 
 from fuse import Fuse
 from harness import BUILD, Absent, CUDA, HERE, ROOT, ZERNEL, Daemon, Process, application_env, check, equal, folder, \
-    main, need, test, wait_until
+    main, need, test, test_timed, wait_until
 
 PROGRAM = os.path.join(ROOT, "tests", "fake", "stacks.py")
 
@@ -186,7 +186,8 @@ def stacks_are_sampled_within_their_budget():
     d = live()
     p = Stacks("fast").known(d)
     p.run()
-    time.sleep(2)
+    settled(d, p.pid, 180001)
+    d.ticked(2)
     got = sum(folded(d, p.pid).values())
     check(abs(got - 200000) < 20000, f"launches by stack, estimated: {got} of 200000")
     check(d.json(f"/stacks?pid={p.pid}&cause=launch")["causes"][0]["estimated"], "it says that they are estimated")
@@ -203,7 +204,7 @@ def cpu_s(pid):
     return time.clock_gettime(~pid << 3 | 2)
 
 
-@test
+@test_timed
 def stacks_of_time_that_no_call_tells():
     """Which line is on the CPU, by a clock of each CPU, and which one sleeps: as the program's clocks say. The sums of
     all sleeps are those of the counters, and the sum of the process's own time on CPUs is the kernel's."""
@@ -238,6 +239,11 @@ def stacks_of_time_that_no_call_tells():
     equal(metrics.lost(), {}, "losses")
 
 
+def kernel():
+    """(major, minor): from 6.1 on docs/STACKS.md promises a clock."""
+    return tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+
+
 @contextlib.contextmanager
 def paranoid(level):
     path = "/proc/sys/kernel/perf_event_paranoid"
@@ -263,7 +269,10 @@ def stacks_of_many_threads_and_of_the_next_program():
         time.sleep(1.5)
         said = next(q for q in d.json("/stacks")["processes"] if q["pid"] == p.pid)
         equal(dict(settled(d, p.pid, sum(want.values()))), dict(want), "its launch")
-        if "no_clock" not in said:
+        if kernel() < (6, 1):
+            check("no_clock" in said, f"it is said that there is no clock: {said}")
+        else:
+            equal(said.get("no_clock"), None, "there is a clock, which was opened at the start")
             got = time_under(folded(d, p.pid, "cpu"), "one", "busy")
             check(1.3 < got < 2.9, f"two seconds on the CPU, 2 ms in each of a thousand threads: {got}")
         p.end()
@@ -309,7 +318,8 @@ def stacks_of_a_child():
     p = Stacks("child").known(d)
     (pid,) = p.run()
     got = settled(d, int(pid), 1)
-    check(all(";short (" in s and "child (" in s for s in got if s != "(no room)"), f"stacks of the child: {got}")
+    check(all(";short (" in s and "child (" in s for s in got), f"stacks of the child: {got}")
+    equal(d.metrics().lost(), {}, "losses")
 
 
 @test
@@ -406,8 +416,10 @@ def stacks_of_memory_that_blocks():
 def stacks_switched_off():
     d = live("--stacks", "off")
     p = Stacks("short")
-    p.run()
-    wait_until(lambda: d.metrics().one("zernel_launches_total", pid=str(p.pid), kind="kernel") or True, "its launches")
+    d.attached(CUDA)
+    want = sum(p.run().values())
+    wait_until(lambda: d.metrics().one("zernel_cuda_launches_total", pid=str(p.pid), kind="kernel") == want,
+        f"its {want} launches", seen=lambda: d.metrics().all("zernel_cuda_launches_total", pid=str(p.pid)))
     answer = d.json("/stacks")
     equal(answer["state"], "absent", "state")
     family = next(f for f in d.health()[1]["probes"] if f["family"] == "stacks")

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """CPU time and memory of jobs by their control groups, against what the processes themselves and their parents
 count."""
-import contextlib
 import ctypes
 import mmap
 import os
@@ -140,17 +139,13 @@ def usage_of_memory():
     pid, begun = child(job, work)
 
     def kind(name):
-        with contextlib.suppress(Exception):
-            return node.metrics().one("zernel_job_memory_bytes", job_id="4711", kind=name)
-        return 0
+        return node.metrics().one("zernel_job_memory_bytes", job_id="4711", kind=name) or 0
     wait_until(lambda: kind("shmem") == 32 * MIB, "shared memory is seen")
     near(kind("anon") / MIB, 64, "anonymous memory, MiB", least=1)
     equal(node.metrics().one("zernel_job_memory_limit_bytes", job_id="4711"), 256 * MIB, "the limit")
 
     def of_step(what):
-        with contextlib.suppress(Exception):
-            return node.metrics().one(f"zernel_job_step_{what}", job_id="4711", step="0")
-        return 0
+        return node.metrics().one(f"zernel_job_step_{what}", job_id="4711", step="0") or 0
     wait_until(lambda: of_step("memory_peak_bytes") >= 96 * MIB, "the peak of the step that runs")
     near(of_step("memory_peak_bytes") / MIB, 96, "the peak of the step, MiB", least=1)
     check(of_step("cpu_seconds_total") > 0, "CPU time of the step")

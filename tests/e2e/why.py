@@ -126,7 +126,7 @@ def faults_are_the_first_in_the_list():
     os.unlink("/var/tmp/zernel-why")
 
 
-@test
+@test_timed
 def a_cpu_that_others_take():
     daemon = live()
     hogs = [Actor() for _ in range(4)]
@@ -280,7 +280,7 @@ def a_job_that_is_suspended():
     wait_until(lambda: why(daemon, "suspended")["state"] != "stopped", "it goes on")
 
 
-@test
+@test_timed
 def memory_of_a_gpu_that_fills():
     daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--alerts",
                     short_rules(["gpu_memory_growing"]),
@@ -315,7 +315,7 @@ def one_ioctl():
 """
 
 
-@test
+@test_timed
 def processes_that_meet_in_the_driver():
     daemon = Daemon("--control", place("run/control.sock"), "--push-interval-ms", "200", "--gpu-majors", RANDOM_MAJOR,
                     "--alerts",

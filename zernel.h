@@ -9266,7 +9266,8 @@ bool zn_otlp_next(struct zn_out *o, const struct zn_state *state, uint64_t now_w
 /* ---- output/samples.c (zn_samples_): what rules of alerts read. ---- */
 
 struct zn_rule_source zn_samples_source(struct zn_state *state);
-/* Whose the process is, as of zn_owner_of(). It is nobody's once it has ended. state: struct zn_state. */
+/* Whose the process is, as of zn_owner_of(). One that has ended is whose who waits for it as for a rank, or nobody's.
+ * state: struct zn_state. */
 uint32_t zn_samples_owner(void *state, uint32_t pid);
 
 /* ---- output/export.c (zn_export_): all metrics pushed by OTLP. ---- */

@@ -1236,6 +1236,14 @@ def test_ghosts_that_nobody_looked_for():
     check(status == 2 and out == b"job 4711 has GPU 0 and has not used it for 11 min 40 s\n", (status, out))
 
 
+def test_many_ghosts():
+    """As many as no buffer of lines holds: the answer comes alone, or nothing does."""
+    many = [ghost(pid=i, gpu_id="MIG-" + "0" * 36) for i in range(1, 600)]
+    equal(ghosts("--quiet", ghosts=many), (1, b"", ""))
+    status, out, _ = ghosts("--json", ghosts=many)
+    check(status == 1 and len(json.loads(out)["ghosts"]) == 599, (status, out[:80]))
+
+
 def test_ghosts_that_cannot_be_written():
     for args in ([], ["--json"]):
         status, _, err = ghosts(*args, to="/dev/full")

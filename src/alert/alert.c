@@ -7,6 +7,7 @@
  * instances of a rule beyond it are one alert together, which has a place of its own.
  */
 #include <float.h>
+#include <math.h>
 #include <sys/random.h>
 
 #include "zernel.h"
@@ -63,9 +64,9 @@ const char zn_alerts_defaults[] =
 	"  summary   the PCIe link of GPU {{gpu_id}} has {{value|percent}} of its lanes\n"
 	"\n"
 	"alert gpu_hardware_errors\n"
-	"  expr      increase(zernel_gpu_ecc_errors_total{kind=\"uncorrected\"}[5m]) > 0\n"
-	"            or increase(zernel_gpu_pcie_errors_total{severity=(\"nonfatal\", \"fatal\")}[5m]) > 0\n"
-	"            or zernel_gpu_remapped_rows{kind=(\"pending\", \"failed\")} > 0\n"
+	"  expr      sum by (gpu_id, uuid) (increase(zernel_gpu_ecc_errors_total{kind=\"uncorrected\"}[5m])) > 0\n"
+	"            or sum by (gpu_id, uuid) (increase(zernel_gpu_pcie_errors_total{severity=(\"nonfatal\", \"fatal\")}[5m])) > 0\n"
+	"            or sum by (gpu_id, uuid) (zernel_gpu_remapped_rows{kind=(\"pending\", \"failed\")}) > 0\n"
 	"  severity  critical\n"
 	"  summary   GPU {{gpu_id}} has errors of its memory or its PCIe link: {{value}}\n"
 	"\n"
@@ -526,7 +527,8 @@ static void take_instance(void *to, const struct zn_instance *i)
 	if (!alert)
 		return;
 	alert->seen = true;
-	alert->value = i->value;
+	if (isfinite(i->value)) /* what grows no more is never full, and what it was is said for a while */
+		alert->value = i->value;
 	advance_alert(e->alerts, alert, i, e->now_ns);
 }
 

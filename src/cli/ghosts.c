@@ -45,6 +45,12 @@ static void put_ghost(struct zn_term *t, struct zn_str g)
 		zn_path_text(g, "says", says, sizeof(says)), named ? ": GPU " : "", named ? gpu : "");
 }
 
+static bool has_lines(const struct arguments *a)
+{
+	return !a->json && !a->quiet;
+}
+
+/* Counts them, and puts their lines if there are any. */
 static uint32_t put_ghosts(struct zn_term *t, const struct arguments *a)
 {
 	struct zn_str list = zn_path_find(client.answer, "ghosts"), key, g;
@@ -54,7 +60,10 @@ static uint32_t put_ghosts(struct zn_term *t, const struct arguments *a)
 	for (size_t at = 0; zn_json_next(list, &at, &key, &g);) {
 		if (zn_json_number(zn_path_find(g, "since_s")) < least_s)
 			continue;
-		if (!count++)
+		count++;
+		if (!has_lines(a))
+			continue;
+		if (count == 1)
 			zn_term_line(t, ZN_STYLE_PLAIN, "%-8s %-8s %-16s %8s %14s %-12s %s", "PID", "UID", "COMMAND",
 				"MEMORY", "FOR", "JOB", "WHY");
 		put_ghost(t, g);
@@ -106,7 +115,8 @@ static int show_ghosts(const struct arguments *a)
 
 	zn_term_begin(&t);
 	count = put_ghosts(&t, a);
-	put_idle(&t);
+	if (has_lines(a))
+		put_idle(&t);
 	if (!count && !looked)
 		fprintf(stderr, "zernel: ghosts: %s: nobody has looked yet\n", client.name);
 	if (!put_answer(&t, a, !count && looked)) {

@@ -62,6 +62,15 @@ static const char *get_value(const struct zn_pairs *p, const char *wanted)
 	return NULL;
 }
 
+/* A label of an instance with the name of one of the alert's own is called label_<name>, as in the snapshot. */
+static void put_label(struct zn_pairs *to, const struct zn_label *l)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), "%s%.64s", get_value(to, l->name.at) ? "label_" : "", l->name.at);
+	put_pair(to, zn_str_of(name), l->value);
+}
+
 static void fill_notified(struct zn_notified *t, const struct zn_alert *a)
 {
 	static const char *const names[] = {"summary", "description", "runbook_url"};
@@ -71,7 +80,7 @@ static void fill_notified(struct zn_notified *t, const struct zn_alert *a)
 
 	t->labels.len = t->annotations.len = 0;
 	for (size_t i = 0; i < count; i++)
-		put_pair(&t->labels, label[i].name, label[i].value);
+		put_label(&t->labels, &label[i]);
 	for (size_t i = 0; i < ZN_LEN(names); i++) {
 		struct zn_out o = {.at = text, .cap = sizeof(text)};
 

@@ -318,7 +318,7 @@ static const char *state_of_still(enum zn_cause cause, const struct zn_suspicion
 }
 
 /* Nine tenths of what time there is: a job whose ranks begin one after the other starts until the last one has. */
-static bool starts(const struct zn_cause_step *window)
+static bool is_starting(const struct zn_cause_step *window)
 {
 	return window->lost_ns[ZN_CAUSE_STARTUP] >= window->time_ns - window->time_ns / 10;
 }
@@ -338,7 +338,7 @@ static const char *state_of(const struct zn_state *state, const struct answer *a
 		return "unknown";
 	if (a->hangs)
 		return "waits";
-	if (starts(window))
+	if (is_starting(window))
 		return "starting";
 	if (a->causes && a->why[0].cause == ZN_CAUSE_IDLE && a->why[0].percent >= 50)
 		return "idle";
@@ -355,7 +355,7 @@ static void put_state(struct zn_json *j, const struct zn_state *state, uint32_t 
 	bool known = job_progress(state, index, g, &age_ns, &limit_ns);
 
 	zn_json_key_text(j, "state", state_of(state, a, window, known && age_ns >= limit_ns, ras));
-	zn_json_key_u64(j, "lost_percent", starts(window) ? 0 : lost_percent(a));
+	zn_json_key_u64(j, "lost_percent", is_starting(window) ? 0 : lost_percent(a));
 	if (known)
 		zn_json_key_scaled(j, "progress_age_s", age_ns, SECONDS);
 	else

@@ -143,7 +143,7 @@ static bool still_maps(const struct zn_mapped_by *m)
 }
 
 /* Nor is it known to have ended where it cannot be asked, as without a free descriptor. */
-static bool lives(const struct zn_mapped_by *m)
+static bool still_lives(const struct zn_mapped_by *m)
 {
 	uint64_t ticks = zn_start_ticks(m->pid);
 
@@ -205,7 +205,7 @@ bool zn_mapped_check(struct zn_mapped *t, uint64_t until_ns)
 			continue;
 		if (zn_now_ns() > until_ns)
 			return false;
-		if (still_maps(m) && lives(m))
+		if (still_maps(m) && still_lives(m))
 			continue;
 		t->lib[m->lib].mappers--;
 		free_by(t, m);

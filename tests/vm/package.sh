@@ -7,8 +7,8 @@
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 failed=0
 
-# wait_for SECONDS COMMAND...: seconds of a machine of its own. Emulated on what other tests leave of a processor, this one
-# may be ten times slower.
+# wait_for SECONDS COMMAND...: seconds of a machine of its own. Emulated on what other tests leave of a processor, this
+# one may be ten times slower.
 wait_for() {
 	limit=$(($1 * 10))
 	end=$(($(date +%s) + limit))
@@ -54,7 +54,7 @@ is() { # STATE ENABLED
 
 # ---- what is checked ----
 
-# The same for systemd, which gives up a start after 90 s and a stop after the unit's 60: a start alone takes 15 s here
+# The same for systemd, which gives up a start after 90 s and a stop after the unit's 60: a start alone takes 15 s
 # where nothing runs beside. A drop-in of /run is no file of the package, and none of an administrator.
 patience() {
 	for unit in zerneld zernel-gpu; do

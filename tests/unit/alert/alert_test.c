@@ -227,6 +227,21 @@ T(an_alert_says_since_when)
 	CHECK(alerts.alert[0].value < 2);
 }
 
+/* What does not grow any more is never full; for a while the alert stays, and says what it said. */
+T(an_alert_is_never_endless)
+{
+	struct series *s;
+
+	rules("alert test\n expr time_to(test[4s], 1000) < 1h\n keep_firing_for 9s\n");
+	s = ADD("test", 100, {"what", "x"});
+	for (int n = 0; n < 15; n++) {
+		s->value += n < 6 ? 10 : 0;
+		tick();
+	}
+	CHECK_EQ(state_of("test"), ZN_FIRING);
+	CHECK(alerts.alert[0].value > 0 && alerts.alert[0].value < 3600);
+}
+
 static const char *annotation(const struct zn_alert *alert, const char *name)
 {
 	static char text[256];
@@ -1003,6 +1018,7 @@ int main(void)
 {
 	states_follow_values();
 	RUN(an_alert_says_since_when);
+	RUN(an_alert_is_never_endless);
 	RUN(a_rule_has_a_share);
 	RUN(the_sum_waits_and_stays_like_any_alert);
 	RUN(nobody_hides_an_error_of_a_gpu);

@@ -3,6 +3,7 @@
  * metrics_process_test.c: series of processes (metrics_process.c), over rows made by hand.
  */
 #include "metrics.h"
+#include <unistd.h>
 
 static const struct {
 	const char *series, *value;
@@ -130,6 +131,28 @@ T(communicators_of_one_hash)
 	}
 }
 
+/* Alerts about a rank whose process has ended go on the account of the user whose rank waits for it. */
+T(a_rank_that_is_gone_is_of_who_waits_for_it)
+{
+	static struct zn_ranks ranks;
+	struct zn_skew *s = &memory.arena.skews[3];
+	const struct zn_ranks *were = view.ranks;
+
+	start();
+	zn_memory_claim(&memory, (uint32_t)getpid(), "waits");
+	zn_agg_refresh(&agg);
+	*s = (struct zn_skew){.of = ZN_SKEW_OF(1000, 7), .hash = 7, .members = 2};
+	s->member[0] = (struct zn_skew_rank){.tgid = (uint32_t)getpid(), .id = 1};
+	s->member[1] = (struct zn_skew_rank){.tgid = PID, .id = 2, .rank = 1};
+	memory.arena.shared->skew_used[3] = 1;
+	view.ranks = &ranks;
+	CHECK_EQ(zn_samples_owner(&view, PID), 65534);
+	ranks.missing[3][1] = (struct zn_missing){.slot = 3, .member = 1, .tgid = PID, .waiters = 1};
+	CHECK_EQ(zn_samples_owner(&view, PID), zn_owner_of(getpid()));
+	CHECK_EQ(zn_samples_owner(&view, PID + 1), 65534);
+	view.ranks = were;
+}
+
 T(what_has_not_happened_has_no_series)
 {
 	struct zn_proc *p;
@@ -180,6 +203,7 @@ int main(void)
 	known_figures();
 	RUN(a_communicator_that_is_there_twice);
 	RUN(communicators_of_one_hash);
+	RUN(a_rank_that_is_gone_is_of_who_waits_for_it);
 	RUN(what_has_not_happened_has_no_series);
 	RUN(series_go_with_their_process);
 	return t_end();

@@ -262,6 +262,21 @@ T(what_fires_again_is_told_after_its_end)
 	CHECK(strstr(text[ZN_TO_WEBHOOK], "resolved") < strstr(text[ZN_TO_WEBHOOK], "firing"));
 }
 
+/* Of an instance, with a name that the alert has itself: Alertmanager's routes go by it. */
+T(a_label_with_the_name_of_another)
+{
+	begin();
+	fire("0");
+	CHECK(zn_alert_label_add(&alerts.alert[0], zn_str_of("severity"), zn_str_of("fatal")));
+	zn_notify_changed(&n, &alerts.alert[0]);
+	tick();
+	for (enum zn_outbound to = ZN_TO_ALERTMANAGER; to <= ZN_TO_WEBHOOK; to++) {
+		CHECK(strstr(text[to], "\"severity\":\"critical\""));
+		CHECK(strstr(text[to], "\"label_severity\":\"fatal\""));
+		CHECK(!strstr(text[to], "\"severity\":\"fatal\""));
+	}
+}
+
 T(a_label_of_any_bytes)
 {
 	begin();
@@ -413,6 +428,7 @@ int main(void)
 	RUN(an_end_that_nobody_takes_is_given_up);
 	RUN(a_courier_that_is_busy_is_asked_again);
 	RUN(what_fires_again_is_told_after_its_end);
+	RUN(a_label_with_the_name_of_another);
 	RUN(a_label_of_any_bytes);
 	RUN(as_many_as_there_can_be);
 	RUN(ends_that_one_does_not_take);

@@ -939,7 +939,7 @@ struct zn_frame {
 	__u64 arg[6];
 	__u64 nested_ns; /* what the probes of hooked calls inside this one cost */
 	__u32 cookie;    /* low half of the attach cookie */
-	__u32 pad;
+	__u32 around;    /* of a wait: what its thread was inside of before, enum zn_stall, and 1; 0: of no wait */
 };
 _Static_assert(sizeof(struct zn_frame) == 80, "padding");
 

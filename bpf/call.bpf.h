@@ -19,18 +19,34 @@ static __always_inline bool zn_frame_left(const struct zn_frame *top, __u64 sp, 
 	return top->sp < sp || (top->sp == sp && top->cookie == entered);
 }
 
+/* What the thread was inside of before the outermost one of two calls that waits. Without a branch, both ways of which
+ * the verifier would follow in each turn of the loop below. */
+static __always_inline __u64 zn_frame_around(const struct zn_frame *outer, __u64 inner)
+{
+	__u64 around = outer->around, waits_not = around - 1;
+
+	ZN_OPAQUE(waits_not);
+	return around | (inner & (__u64)((__s64)waits_not >> 63));
+}
+
+/* The thread is inside of what it was before the calls that it left. */
 static __noinline __u32 zn_frames_drop(struct zn_thread *t, __u64 sp, __u32 entered)
 {
 	__u32 depth = t ? t->depth : 0;
+	__u64 around = 0;
 
 	for (int i = 0; i < ZN_FRAMES; i++) {
 		if (!t || depth == 0 || !zn_frame_left(zn_frame_top(t, depth), sp, entered))
 			break;
+		around = zn_frame_around(zn_frame_top(t, depth), around);
 		depth--;
 		zn_lost(ZN_LOST_INFLIGHT);
 	}
-	if (t)
-		t->depth = depth;
+	if (!t)
+		return depth;
+	t->depth = depth;
+	if (around)
+		zn_inside_again(t->row, t->id, t->state_at, bpf_ktime_get_ns(), around - 1);
 	return depth;
 }
 
@@ -60,6 +76,7 @@ static __always_inline struct zn_frame *zn_frame_open(struct zn_thread *t, struc
 	f->sp = sp;
 	f->cookie = cookie;
 	f->nested_ns = 0;
+	f->around = 0;
 	t->depth = depth + 1;
 	return f;
 }
@@ -87,6 +104,12 @@ static __always_inline struct zn_frame *zn_frame_push(struct zn_thread *t, struc
 static __always_inline void zn_frame_start(struct zn_frame *f)
 {
 	f->start_ns = bpf_ktime_get_ns();
+}
+
+/* The call that has started is one that waits: GPU or DIST. */
+static __always_inline void zn_wait_begin(struct zn_thread *t, struct zn_frame *f, __u32 state)
+{
+	f->around = zn_inside(t, f->start_ns, state);
 }
 
 /* A call that has returned. proc is NULL for the daemon's own. */
@@ -246,6 +269,16 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 	c->detail = ZN_COOKIE_DETAIL(cookie);
 	zn_call_time(c, depth, family);
 	return true;
+}
+
+/* If it is one that waits, the thread is inside of what it was before: NCCL waits for the GPU on its own account, too,
+ * and goes on to wait for other ranks. */
+static __always_inline void zn_wait_end(const struct zn_call *c)
+{
+	struct zn_thread *t = c->thread;
+
+	if (c->frame->around)
+		zn_inside_again(t->row, t->id, t->state_at, c->end_ns, c->frame->around - 1);
 }
 
 /* Enters or changes what a process has under a key. held: how many it has; they are given back when it ends. */

@@ -400,7 +400,7 @@ static __always_inline int cuda_entry(struct pt_regs *ctx, const struct zn_hit *
 		rare_entry(f, ctx, cookie);
 	zn_frame_start(f);
 	if (waits_for_gpu(shape))
-		zn_inside(t, f->start_ns, ZN_STALL_GPU);
+		zn_wait_begin(t, f, ZN_STALL_GPU);
 	return 0;
 }
 
@@ -443,8 +443,7 @@ static __always_inline int cuda_return(struct pt_regs *ctx)
 	if (ZN_USUAL(is_launch(c.shape))) {
 		launch_return(ctx, &c);
 	} else {
-		if (waits_for_gpu(c.shape))
-			zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
+		zn_wait_end(&c);
 		if (ZN_USUAL(c.shape == ZN_S_SYNC))
 			sync_return(ctx, &c);
 		else

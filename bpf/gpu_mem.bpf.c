@@ -393,7 +393,7 @@ static __always_inline int gpu_mem_entry(struct pt_regs *ctx, const struct zn_hi
 	}
 	zn_frame_start(f);
 	if (t->state_at && waits_for_gpu(cookie))
-		zn_inside(t, f->start_ns, ZN_STALL_GPU);
+		zn_wait_begin(t, f, ZN_STALL_GPU);
 	return 0;
 }
 
@@ -410,8 +410,7 @@ static __always_inline int gpu_mem_return(struct pt_regs *ctx)
 
 	if (!zn_call_return(&c, ctx, ZN_FAM_GPU_MEM))
 		return zn_nothing(ctx);
-	if (c.thread->state_at && waits_for_gpu(c.frame->cookie))
-		zn_inside(c.thread, c.end_ns, ZN_STALL_CPU);
+	zn_wait_end(&c);
 	note_library(&c);
 	if (ZN_RARE(c.result))
 		zn_failed(ctx, &c);

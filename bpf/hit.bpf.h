@@ -42,6 +42,14 @@ static __always_inline bool zn_hit_read(struct zn_hit *h, struct pt_regs *ctx)
 	return false;
 }
 
+__noinline int zn_inside_again(__u32 row, __u32 id, __u32 state_at, __u64 now, __u32 state)
+{
+	struct zn_thread_state *o = state_at == ZN_THREAD_STATE_NONE ? NULL : zn_thread_state_at(row, state_at);
+	struct zn_proc *p = o ? bpf_map_lookup_elem(&procs, &row) : NULL;
+
+	return p && p->id == id ? zn_inside_set(o, p, now, state) : 0;
+}
+
 /* What an entry returns after which the return is of no interest. */
 static __always_inline int zn_no_return(void)
 {

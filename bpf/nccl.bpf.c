@@ -636,10 +636,11 @@ static __always_inline bool waits_for_ranks(__u32 shape)
 
 #define WAIT_NS 1000000 /* a call that takes longer did not just enqueue */
 
+/* What an inner call waits is in the wait of the outer one. */
 static __always_inline void wait_return(struct zn_call *c)
 {
-	zn_inside(c->thread, c->end_ns, ZN_STALL_CPU);
-	if (shared.stalls && zn_is_on(ZN_FAM_DIST_SYNC) && c->ns >= WAIT_NS)
+	zn_wait_end(c);
+	if (shared.stalls && zn_is_on(ZN_FAM_DIST_SYNC) && c->ns >= WAIT_NS && !is_inner(c))
 		zn_record_row(c->thread->row, ZN_H_DIST_SYNC, c->ns, 0, false);
 }
 
@@ -675,7 +676,7 @@ static __always_inline int nccl_entry(struct pt_regs *ctx, const struct zn_hit *
 	zn_frame_start(f);
 	if (waits_for_ranks(shape)) {
 		zn_launching(t);
-		zn_inside(t, f->start_ns, ZN_STALL_DIST);
+		zn_wait_begin(t, f, ZN_STALL_DIST);
 	}
 	return 0;
 }

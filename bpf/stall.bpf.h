@@ -175,31 +175,6 @@ static __noinline int zn_sched_entry_drop(struct zn_sched_entry *r, __u32 tid)
 	return 0;
 }
 
-/* index: 1 and up. */
-static __always_inline struct zn_thread_state *zn_thread_state_at(__u32 row, __u32 index)
-{
-	struct zn_thread_states *o = index ? bpf_map_lookup_elem(&thread_states, &row) : NULL;
-
-	return o ? &o->thread[(index - 1) & (ZN_THREAD_STATES - 1)] : NULL;
-}
-
-/* A segment's time. */
-static __always_inline void zn_stall_add(struct zn_proc *p, __u32 state, __u64 since, __u64 until)
-{
-	ZN_OPAQUE(state);
-	if (state < ZN_STALL_COUNT && since && until > since)
-		ZN_ADD(p->count[ZN_C_STALL_CPU + state], until - since);
-}
-
-/* What has lasted until now is over. */
-static __always_inline void zn_stall_to(struct zn_thread_state *o, struct zn_proc *p, __u64 now, __u32 state)
-{
-	__u64 old = __sync_lock_test_and_set(&o->word, ZN_THREAD_STATE_WORD(now, state));
-	__u32 was = ZN_THREAD_STATE_STATE(old);
-
-	zn_stall_add(p, was == ZN_STALL_PENDING ? ZN_STALL_CPU : was, ZN_THREAD_STATE_SINCE(old), now);
-}
-
 /* What has lasted until now is over, and what comes is not known. */
 static __always_inline void zn_stall_blind(struct zn_thread_state *o, struct zn_proc *p, __u64 now)
 {
@@ -287,22 +262,6 @@ static __always_inline void zn_launching(struct zn_thread *t)
 {
 	if (!t->state_at)
 		zn_thread_state_claim(t);
-}
-
-/* The thread is inside a function that waits (GPU, DIST), or has left it (CPU). That is known of a process that is
- * spared too; what its thread does outside is not, nor where switches are not watched yet. */
-static __always_inline void zn_inside(struct zn_thread *t, __u64 now, __u32 state)
-{
-	struct zn_thread_state *o =
-		t->state_at == ZN_THREAD_STATE_NONE ? NULL : zn_thread_state_at(t->row, t->state_at);
-	struct zn_proc *p = o ? zn_proc_of(t) : NULL;
-
-	if (!p || o->inside == state)
-		return;
-	o->inside = state;
-	zn_stall_to(o, p, now, state == ZN_STALL_CPU && shared.stalls != ZN_STALLS_WATCHED ? ZN_STALL_PENDING : state);
-	if (state == ZN_STALL_CPU && zn_spares(p, ZN_SPARE_SWITCHES))
-		o->word = 0;
 }
 
 /* ---- page faults ---- */

@@ -491,6 +491,7 @@ static __always_inline void zn_gpu_leave(struct zn_proc *p, __u64 now_ns)
 }
 
 #include "pending.bpf.h"
+#include "inside.bpf.h"
 #include "call.bpf.h"
 
 /* ---- sends ---- */

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import time
 
-from harness import BUILD, CUDA, NCCL, Absent, Daemon, Process, application_env, check, main, parse_json, test_timed, \
-    wait_until
+from harness import BUILD, CUDA, NCCL, Absent, Actor, Daemon, Process, application_env, check, equal, main, parse_json, \
+    test, test_timed, wait_until
 from jobs import Group
 
 CAUSES = ("cpu", "gpu", "data", "dist", "io", "runqueue", "other")
@@ -180,6 +180,30 @@ def other_ranks_are_waited_for():
 def nccl_that_blocks_is_a_wait_for_ranks():
     w, did, got = compare("group")
     near(w, "dist_sync_wait", did["waits"], did["dist"], got)
+
+
+@test_timed
+def nccl_that_waits_for_the_gpu_waits_for_ranks_afterwards():
+    w, did, got = compare("group_sync")
+    near(w, "dist_sync_wait", did["waits"], did["dist"], got)
+
+
+@test_timed
+def nccl_that_is_left_without_a_return_is_no_wait():
+    _, did, got = compare("group_left")
+    check(got["dist"] < 0.1 * did["cpu"] / 1e9, f"{got}, not {did}")
+
+
+@test
+def nccl_inside_of_nccl_is_one_wait():
+    """ncclBcast() calls ncclBroadcast()."""
+    daemon, actor = Daemon(), Actor(("cuda", CUDA), ("nccl", NCCL))
+    daemon.attached(CUDA, NCCL)
+    actor.do("ready(cuda); launch(cuda, 1); comm = c_void_p(); ok(nccl.ncclCommInitAll(byref(comm), 1, None))")
+    actor.do("ok(nccl.fake_nccl_set(b'coll_sleep_us', 20000))")
+    actor.do("for _ in range(7): ok(nccl.ncclBcast(None, c_size_t(4), 7, 0, comm, None))")
+    count = daemon.metrics().all("zernel_dist_sync_wait_seconds_count", pid=str(actor.pid))
+    equal(sum(count.values()), 7, "waits for other ranks")
 
 
 @test_timed

@@ -47,7 +47,8 @@ struct comm {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct comm comms[COMMS_MAX];
 static atomic_uint id_count;
-static atomic_long coll_ns, coll_sleep_us, init_sleep_us, end_sleep_us, group_sleep_us, split_nranks, no_wait;
+static atomic_long coll_ns, coll_sleep_us, init_sleep_us, end_sleep_us, group_sleep_us, group_call, split_nranks,
+	no_wait;
 static __thread int group_depth;
 static __thread int fail_next;
 /* made by the group at hand: where their addresses go when it ends */
@@ -65,6 +66,7 @@ static const struct knob {
 	{"init_sleep_us", &init_sleep_us},   /* sleep where a communicator is made */
 	{"end_sleep_us", &end_sleep_us},     /* sleep where one is destroyed or aborted */
 	{"group_sleep_us", &group_sleep_us}, /* sleep in the outermost ncclGroupEnd */
+	{"group_call", &group_call},         /* address of a function of a pointer, which that calls before: 0, none */
 	{"no_wait", &no_wait}, /* those made of others are of the kind that does not wait: their address never comes */
 	{"split_nranks", &split_nranks}, /* ranks of a communicator made by ncclCommSplit; 0: as many as its parent */
 };
@@ -315,6 +317,7 @@ int pncclGroupStart(void)
 
 int pncclGroupEnd(void)
 {
+	int (*call)(void *) = (int (*)(void *))group_call;
 	int err = enter(CALL_GroupEnd);
 
 	if (err)
@@ -323,6 +326,8 @@ int pncclGroupEnd(void)
 		return INVALID_USAGE;
 	if (--group_depth)
 		return OK;
+	if (call)
+		call(NULL);
 	sleep_us(group_sleep_us);
 	while (later_count) {
 		later_count--;

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -562,6 +563,49 @@ static void run_group(int repeats)
 	api.nccl_set("group_sleep_us", 0);
 }
 
+/* NCCL waits for the GPU before it waits for other ranks. */
+static void run_group_sync(int repeats)
+{
+	api.nccl_set("group_call", (long)api.sync);
+	run_group(repeats);
+	api.nccl_set("group_call", 0);
+}
+
+static jmp_buf outside;
+
+static int leave(void *nothing)
+{
+	(void)nothing;
+	longjmp(outside, 1);
+}
+
+/* Deeper in the stack than what is called afterwards. */
+static __attribute__((noinline)) void group_leave(void)
+{
+	volatile char deep[4096] __attribute__((unused));
+
+	deep[0] = 0;
+	must(api.group_start() == 0, "ncclGroupStart");
+	if (!setjmp(outside))
+		api.group_end();
+}
+
+/* It works on after it has left a function of NCCL without a return. */
+static void run_group_left(int repeats)
+{
+	api.nccl_set("group_call", (long)leave);
+	while (repeats-- > 0) {
+		uint64_t start;
+
+		group_leave();
+		launch();
+		start = now_ns();
+		spin_ms(29);
+		add(CPU, start);
+	}
+	api.nccl_set("group_call", 0);
+}
+
 static void run_sleep(int repeats)
 {
 	while (repeats-- > 0) {
@@ -717,8 +761,9 @@ static const struct {
 } scenario[] = {{"batches", run_batches}, {"retries", run_retries}, {"idle", run_idle}, {"early", run_early},
 	{"hold", run_hold}, {"pin", run_pin}, {"pin_hop", run_pin_hop}, {"stale", run_stale}, {"gloo", run_gloo},
 	{"gloo_hop", run_gloo_hop}, {"recv", run_recv}, {"lock", run_lock}, {"sync_spin", run_sync_spin},
-	{"sync_sleep", run_sync_sleep}, {"group", run_group}, {"sleep", run_sleep}, {"compute", run_compute},
-	{"fault", run_fault}, {"crowd", run_crowd}, {"moves", run_moves}, {"spin", run_spin}, {"event", run_event}};
+	{"sync_sleep", run_sync_sleep}, {"group", run_group}, {"group_sync", run_group_sync},
+	{"group_left", run_group_left}, {"sleep", run_sleep}, {"compute", run_compute}, {"fault", run_fault},
+	{"crowd", run_crowd}, {"moves", run_moves}, {"spin", run_spin}, {"event", run_event}};
 
 static uint64_t status_number(const char *key)
 {

@@ -489,7 +489,14 @@ static __noinline struct zn_sched_entry *run_of(struct task_struct *task, __u32 
 	return r;
 }
 
-/* False: it is an earlier thread's of this id, whose end was missed. */
+/* Not static, for the verifier, as classify_futex(). */
+__noinline int is_tracked(__u32 tgid)
+{
+	return zn_tracked(tgid) != NULL;
+}
+
+/* False: it is an earlier thread's of this id, whose end was missed, or it was a worker's, which is tracked itself by
+ * now. */
 static __always_inline bool is_of(
 	const struct zn_sched_entry *r, const struct zn_proc *p, const struct task_struct *task)
 {
@@ -498,6 +505,8 @@ static __always_inline bool is_of(
 	ZN_OPAQUE(first); /* the verifier refuses one load of either place */
 	if (!(r->flags & ZN_SCHED_WORKER))
 		first = p->tgid;
+	else if (is_tracked(first))
+		return false;
 	return first == (__u32)task->tgid;
 }
 

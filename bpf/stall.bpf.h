@@ -283,37 +283,6 @@ static __always_inline void zn_faults_add(
 	r->major_faults = major;
 }
 
-/* ---- workers ---- */
-
-static __always_inline struct zn_proc *zn_worker_proc(const struct zn_loader_worker *w)
-{
-	__u32 row = w->row;
-	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
-
-	return p && p->id == w->id ? p : NULL;
-}
-
-/* A worker has ended, or is tracked itself from here on. */
-static __noinline void zn_worker_gone(__u32 tgid)
-{
-	struct zn_loader_worker *found = bpf_map_lookup_elem(&workers, &tgid), w;
-	struct zn_proc *p;
-
-	if (!found)
-		return;
-	w = *found;
-	if (bpf_map_delete_elem(&workers, &tgid))
-		return;
-	ZN_ADD(shared.pid_filter[ZN_PID_FILTER_AT(tgid)], -ZN_PID_WORKER);
-	zn_quota_give_to(ZN_QUOTA_WORKER, w.owner);
-	p = zn_worker_proc(&w);
-	if (!p)
-		return;
-	ZN_ADD(p->count[ZN_C_CHILDREN], -1);
-	if (w.loader)
-		ZN_ADD(p->count[ZN_C_WORKERS], -1);
-}
-
 /* The end of a thread. */
 static __always_inline void zn_sched_entry_gone(__u32 tid)
 {

@@ -145,6 +145,39 @@ static __always_inline void zn_raise(__u64 *max, __u64 to)
 }
 #endif
 
+/* ---- workers ---- */
+
+static __always_inline struct zn_proc *zn_worker_proc(const struct zn_loader_worker *w)
+{
+	__u32 row = w->row;
+	struct zn_proc *p = bpf_map_lookup_elem(&procs, &row);
+
+	return p && p->id == w->id ? p : NULL;
+}
+
+/* A worker has ended, or is tracked itself from here on. */
+static __noinline void zn_worker_gone(__u32 tgid)
+{
+	struct zn_loader_worker *found = bpf_map_lookup_elem(&workers, &tgid), w;
+	struct zn_proc *p;
+
+	if (!found)
+		return;
+	w = *found;
+	if (bpf_map_delete_elem(&workers, &tgid))
+		return;
+	ZN_ADD(shared.pid_filter[ZN_PID_FILTER_AT(tgid)], -ZN_PID_WORKER);
+	zn_quota_give_to(ZN_QUOTA_WORKER, w.owner);
+	p = zn_worker_proc(&w);
+	if (!p)
+		return;
+	ZN_ADD(p->count[ZN_C_CHILDREN], -1);
+	if (w.loader)
+		ZN_ADD(p->count[ZN_C_WORKERS], -1);
+}
+
+/* ---- processes ---- */
+
 /* A free row for a process of this owner. */
 static __always_inline struct zn_proc *zn_row_take(__u32 tgid, __u32 owner, __u32 *row)
 {
@@ -192,6 +225,8 @@ static __noinline __u32 zn_proc_claim(__u32 tgid)
 	shared.mark_row[ZN_PID_FILTER_AT(tgid)] = row;
 	ZN_ADD(shared.pid_filter[ZN_PID_FILTER_AT(tgid)], ZN_PID_TRACKED);
 	ZN_ADD(shared.procs, 1);
+	if (shared.pid_filter[ZN_PID_FILTER_AT(tgid)] >= ZN_PID_WORKER)
+		zn_worker_gone(tgid);
 	zn_emit(ZN_EV_PROC, row, 0, 0);
 	return row;
 }

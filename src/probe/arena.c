@@ -286,7 +286,8 @@ static int worker_add(struct zn_arena *a, uint32_t row, uint32_t tgid)
 	}
 	__atomic_fetch_add(&a->shared->pid_filter[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&proc->count[ZN_C_CHILDREN], 1, __ATOMIC_RELAXED);
-	if (!zn_process_ended(tgid) || bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
+	if ((!zn_process_ended(tgid) && bpf_map_lookup_elem(p->map_fd[ZN_MAP_ROWS], &tgid, &other)) ||
+		bpf_map_delete_elem(p->map_fd[ZN_MAP_WORKERS], &tgid))
 		return 0;
 	zn_quota_give(q, w.owner);
 	__atomic_fetch_sub(&a->shared->pid_filter[ZN_PID_FILTER_AT(tgid)], ZN_PID_WORKER, __ATOMIC_RELAXED);

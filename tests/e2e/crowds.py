@@ -151,6 +151,52 @@ def children_of_all_threads_are_found():
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 
+LOADER = """
+import select
+def worker(asked):
+    os.close(ask)
+    poll = select.poll()
+    poll.register(asked, select.POLLIN)
+    while True:
+        while not poll.poll(5000):
+            pass
+        what = os.read(asked, 1)
+        if not what:
+            os._exit(0)
+        if what == b"1":
+            ready(cuda)
+asked, ask = os.pipe()
+child = os.fork()
+if child == 0:
+    worker(asked)
+answer = child
+"""
+
+
+def of_pid(daemon, name, pid):
+    return sum(daemon.metrics().all(name, pid=str(pid)).values())
+
+
+@test
+def a_child_that_uses_a_gpu_is_no_worker():
+    """From its first call on it is a process of its own: its switches are counted as that one's, too."""
+    daemon, parent = Daemon(), Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    parent.do("ready(cuda); launch(cuda, 1)")
+    child = parent.do(LOADER)
+    parent.do("os.write(ask, b'0')")
+    wait_until(lambda: of_pid(daemon, "zernel_dataloader_workers", parent.pid) == 1, "a worker")
+    equal(followed(daemon), {child}, "children")
+    parent.do("os.write(ask, b'1')")
+    wait_until(lambda: child in daemon.metrics().pids(), "the child")
+    wait_until(lambda: of_pid(daemon, "zernel_dataloader_workers", parent.pid) == 0, "no worker any more")
+    equal(followed(daemon), set(), "children")
+    wait_until(lambda: of_pid(daemon, "zernel_context_switches_total", child), "the child's own switches")
+    parent.do("os.kill(child, 9)")
+    daemon.gone(child)
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
 SHORT = """
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)

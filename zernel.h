@@ -1049,6 +1049,14 @@ struct zn_sched_set {
 };
 _Static_assert(sizeof(struct zn_sched_entry) == 96, "padding");
 
+/* The first of a set's ways whose bits (1, 2, 4, 8) are set in found. Without a branch, for the verifier. */
+static inline __attribute__((always_inline)) __u64 zn_sched_way_first(__u64 found)
+{
+	__u64 first = found & -found;
+
+	return ((first >> 1) - (first >> 3)) & (ZN_SCHED_WAYS - 1);
+}
+
 /* What a launching thread does right now: one word, so that it is read and exchanged as a whole. Time before it is in
  * the counters of the process, ZN_C_STALL_CPU and up. */
 struct zn_thread_state {

@@ -17,16 +17,11 @@ static __always_inline struct zn_sched_set *zn_sched_entry_set(__u32 tid)
 	return bpf_map_lookup_elem(&sched_sets, &at);
 }
 
-/* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. The
- * hash is asked only where some thread found its set full. */
-static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
+/* The ways of a set that are a thread's, a bit each. */
+static __always_inline __u64 zn_sched_ways_of(const struct zn_sched_set *set, __u32 tid)
 {
-	struct zn_sched_set *set = zn_sched_entry_set(tid);
-
 	__u64 found = 0, other;
 
-	if (!set)
-		return NULL;
 #pragma unroll
 	for (int i = 0; i < ZN_SCHED_WAYS; i++) {
 		other = set->way[i].tid ^ tid;
@@ -34,8 +29,20 @@ static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
 		found |= (other - 1) >> 63 << i;
 	}
 	ZN_OPAQUE(found);
+	return found;
+}
+
+/* The set has a few ways instead of a hash: thread ids are handed out one after the other and spread evenly. The
+ * hash is asked only where some thread found its set full. */
+static __always_inline struct zn_sched_entry *zn_sched_entry_find(__u32 tid)
+{
+	struct zn_sched_set *set = zn_sched_entry_set(tid);
+	__u64 found = set ? zn_sched_ways_of(set, tid) : 0;
+
+	if (!set)
+		return NULL;
 	if (found)
-		return &set->way[((found >> 1) - (found >> 3)) & (ZN_SCHED_WAYS - 1)]; /* of 1, 2, 4, 8: 0 to 3 */
+		return &set->way[zn_sched_way_first(found)];
 	return set->spilled ? bpf_map_lookup_elem(&spilled, &tid) : NULL;
 }
 
@@ -106,7 +113,8 @@ static __always_inline __u32 zn_sched_entry_admit(__u32 owner, __u32 held, bool 
 	return 0;
 }
 
-/* Only a thread's own CPU takes a place for it, so it is not looked for while it is filled. */
+/* Only a thread's own CPU takes a place for it, so it is not looked for while it is filled, but where the thread is
+ * preempted in a function of a library: see zn_sched_entry_only(). */
 static __noinline struct zn_sched_entry *zn_sched_entry_claim(__u32 tid, __u32 row, struct zn_proc *p, __u32 launches)
 {
 	__u32 owner, held, beside;
@@ -212,6 +220,18 @@ static __always_inline __u32 zn_thread_state_take(struct zn_thread_states *all, 
 	return 0;
 }
 
+/* On a fully preemptible kernel a thread may be preempted while it takes its place, which the scheduler does not find
+ * yet, and so takes one, too. Gives the later one of two back. NULL: there is none, which was counted. */
+static __always_inline struct zn_sched_entry *zn_sched_entry_only(__u32 tid)
+{
+	struct zn_sched_set *set = zn_sched_entry_set(tid);
+	__u64 found = set ? zn_sched_ways_of(set, tid) : 0, other = found & (found - 1);
+
+	if (set && ZN_RARE(other))
+		zn_sched_entry_drop(&set->way[zn_sched_way_first(other)], tid);
+	return zn_sched_entry_find(tid);
+}
+
 /* The calling thread's place; NULL: there is none, which was counted. */
 static __always_inline struct zn_sched_entry *zn_sched_entry_launching(struct zn_thread *t, struct zn_proc *p)
 {
@@ -222,7 +242,8 @@ static __always_inline struct zn_sched_entry *zn_sched_entry_launching(struct zn
 		return r;
 	if (r)
 		zn_sched_entry_drop(r, tid); /* an earlier thread's of this id, whose end was missed */
-	return zn_sched_entry_claim(tid, t->row, p, true);
+	zn_sched_entry_claim(tid, t->row, p, true);
+	return zn_sched_entry_only(tid);
 }
 
 /* A launching thread's first launch: its time is followed from here on. */

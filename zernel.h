@@ -873,7 +873,7 @@ struct zn_shared {
 	__u64 return_ns;              /* how much of that is for its return; 0: returns cannot be spared */
 
 	__u64 lost[48]; /* by enum zn_loss, added to with atomics */
-	__u32 next_id;  /* of processes and of context generations; never 0 */
+	__u32 next_id;  /* of processes, servers and jobs; never 0 */
 	__u32 calib_count;
 	__u32 daemon_tgid; /* its own calls are for calibration and belong to no row */
 	__u32 jobs;        /* slots of jobs in use: while there are none, fork and exit cost nothing */
@@ -908,6 +908,8 @@ struct zn_shared {
 	__u32 spared;         /* ZN_SPARES() of all processes together: 0, as a rule; the daemon writes it */
 	__u32 rdma;           /* 1: there are some of rdma_majors; the daemon writes it */
 	__u32 h2_closed;      /* connections of HTTP/2, so that the daemon looks after their streams */
+	__u32 next_h2;        /* the number of the last such connection: the keys of its streams begin with it */
+	__u32 next_gen;       /* of contexts; apart from next_id, as a program can use up all of them */
 	__u32 h2_broken[ZN_H2_BROKEN_KEPT]; /* of those that broke last what the keys of their streams begin with */
 	__u8 cpu_node[ZN_CPUS_MAX];         /* NUMA node and 1; 0: not known */
 	__u8 cpu_ran[ZN_CPUS_MAX]; /* 1: it ran a thread of a tracked process or of a worker since the daemon looked */
@@ -925,7 +927,7 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 7 + 2 * ZN_MAJOR_WORDS + 14 + ZN_CALIB_MAX) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 7 + 2 * ZN_MAJOR_WORDS + 15 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES + 32 +
 			2 * ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +

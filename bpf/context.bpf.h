@@ -21,7 +21,7 @@ static __always_inline void ctx_drop(struct zn_proc *p, struct zn_ctx_key *key, 
 		return;
 	gpu = ctx->gpu;
 	if (keep) {
-		ctx->gen = zn_next_id();
+		ctx->gen = next_gen();
 		bytes = __sync_lock_test_and_set(&ctx->live_bytes, 0);
 		host = __sync_lock_test_and_set(&ctx->live_host, 0);
 	} else {
@@ -49,7 +49,7 @@ static __always_inline void ctx_add(struct zn_call *c, __u64 addr, __u32 gpu)
 
 	if (gpu >= ZN_PROC_GPUS)
 		return;
-	ctx.gen = zn_next_id();
+	ctx.gen = next_gen();
 	ctx_put(c->proc, &key, &ctx);
 }
 

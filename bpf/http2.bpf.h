@@ -211,6 +211,12 @@ static __always_inline void frames_walk(
 		connection_break(c);
 }
 
+/* Its frames are followed from here on. Its number is never 0, which is what h2_broken holds at first. */
+static __always_inline void connection_begin(struct zn_request *c, const struct zn_request_scratch *s)
+{
+	zn_h2_init(c, s, __sync_fetch_and_add(&shared.next_h2, 1) + 1);
+}
+
 /* Something was received on a connection of which no frame can be followed: from the headers of a request on it can. */
 static __always_inline bool is_mended(
 	struct zn_request *c, struct zn_request_scratch *s, const struct vector *v, __u32 n)
@@ -218,7 +224,7 @@ static __always_inline bool is_mended(
 	bytes_gather(s, v, n, ZN_LINE_MAX);
 	if (!zn_h2_is_asked(s))
 		return false;
-	zn_h2_init(c, s, __sync_fetch_and_add(&shared.next_id, 1));
+	connection_begin(c, s);
 	return true;
 }
 

@@ -27,6 +27,12 @@ static __always_inline struct zn_ctx *ctx_find(__u64 addr, __u32 id)
 	return bpf_map_lookup_elem(&ctxs, &key);
 }
 
+/* A context may have any number, as it is compared with that of the same address and process alone. */
+static __always_inline __u32 next_gen(void)
+{
+	return __sync_fetch_and_add(&shared.next_gen, 1);
+}
+
 /* HIP has a device for each thread, 0 unless it sets one, and no contexts to speak of. A device that is used is
  * entered as a context, under an address where none can be. */
 #define HIP_DEVICE(ordinal) (0x100 + (__u64)(ordinal))
@@ -64,7 +70,7 @@ static __noinline int hip_device_add(struct zn_proc *p, struct zn_ctx_key *key)
 	ctx.gpu = key->addr - HIP_DEVICE(0);
 	if (ctx.gpu >= ZN_PROC_GPUS || !zn_quota_claim(ZN_QUOTA_CONTEXT, p->owner))
 		return 0;
-	ctx.gen = zn_next_id();
+	ctx.gen = next_gen();
 	if (bpf_map_update_elem(&ctxs, key, &ctx, BPF_NOEXIST) == 0) {
 		ZN_ADD(p->ctxs, 1);
 		return 0;

@@ -607,7 +607,7 @@ static __always_inline struct zn_request *received_bytes(
 		request_begin(c, server, sk, route_of(c), now);
 	if (c->protocol != ZN_PROTOCOL_HTTP2 + 1)
 		return NULL;
-	zn_h2_init(c, s, __sync_fetch_and_add(&shared.next_id, 1));
+	connection_begin(c, s);
 	c->scan[1] = c->scan[0];
 	return c;
 }

@@ -113,7 +113,8 @@ static __always_inline void zn_raise(volatile __u64 *max, __u64 to)
 		*max = to;
 }
 #else
-/* A number that no process or context generation had before: never 0. */
+/* A number that no process had before: never 0. Only where a process or a job begins: whoever could use up all of
+ * them would have what others hold under theirs taken away. */
 static __always_inline __u32 zn_next_id(void)
 {
 	__u32 id = __sync_fetch_and_add(&shared.next_id, 1) + 1;

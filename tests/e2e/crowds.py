@@ -125,14 +125,18 @@ def bpftool(*words):
     return json.loads(run([tool, "-j", *words]).stdout)
 
 
-def followed(daemon):
-    """Children of tracked processes, from the table that the kernel's programs have of them."""
+def table(daemon, name):
+    """What a table of the kernel's programs holds."""
     ids = set()
     for _, _, said in daemon.descriptors():
         ids |= {line.split()[1] for line in said.splitlines() if line.startswith("map_id:")}
-    table = next(n for n in ids if bpftool("map", "show", "id", n).get("name") == "workers")
+    return bpftool("map", "dump", "id", next(n for n in ids if bpftool("map", "show", "id", n).get("name") == name))
+
+
+def followed(daemon):
+    """Children of tracked processes, from the table that the kernel's programs have of them."""
     return {int.from_bytes(bytes(int(b, 16) for b in row["key"]), sys.byteorder)
-            for row in bpftool("map", "dump", "id", table)}
+            for row in table(daemon, "workers")}
 
 
 @test
@@ -194,6 +198,30 @@ def a_child_that_uses_a_gpu_is_no_worker():
     wait_until(lambda: of_pid(daemon, "zernel_context_switches_total", child), "the child's own switches")
     parent.do("os.kill(child, 9)")
     daemon.gone(child)
+    equal(daemon.metrics().lost(), {}, "what was lost")
+
+
+def ids_given(daemon):
+    shown = table(daemon, "zernel.bss")[0].get("formatted")
+    if not shown:
+        raise Absent("no bpftool that knows types")
+    return shown["value"][".bss"][0]["shared"]["next_id"]
+
+
+@test
+def contexts_use_up_no_ids_of_processes():
+    """When all ids were given, a new process would have that of a living one, whose entries would go with it."""
+    daemon, actor = Daemon(), Actor(("cuda", CUDA))
+    daemon.attached(CUDA)
+    actor.do("ready(cuda)")
+    before = ids_given(daemon)
+    actor.do("""
+for _ in range(1009):
+    ok(cuda.cuDevicePrimaryCtxReset(0))
+    ok(cuda.cuCtxCreate_v2(byref(context := c_void_p()), 0, 0))
+    ok(cuda.cuCtxDestroy_v2(context))
+""")
+    check(ids_given(daemon) - before < 100, f"ids given: {before} before, {ids_given(daemon)} after")
     equal(daemon.metrics().lost(), {}, "what was lost")
 
 

@@ -494,7 +494,7 @@ enum zn_insn {
 	ZN_INSN_COUNT
 };
 #define ZN_INSN_SLOTS 8 /* room for them, a power of two */
-_Static_assert(ZN_INSN_COUNT <= ZN_INSN_SLOTS, "struct zn_shared has no room for another kind");
+_Static_assert(ZN_INSN_COUNT < ZN_INSN_SLOTS, "struct zn_shared and ZN_C_SAVED_NS() have no room for another kind");
 
 /* Plain per-process counters. Gauges (that also go down) are marked. */
 enum zn_counter {
@@ -563,7 +563,9 @@ enum zn_counter {
 /* Launches that ran: those that were recorded into a graph did not. */
 #define ZN_LAUNCHES(c)          ((c)[ZN_C_LAUNCH_KERNEL] + (c)[ZN_C_LAUNCH_GRAPH] + (c)[ZN_C_LAUNCH_COOPERATIVE])
 #define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
-#define ZN_COUNTER_SLOTS        96
+/* What calls that are hooked at their entry alone cost less than whole ones; in place of an instruction's hits. */
+#define ZN_C_SAVED_NS(family) ZN_C_HIT(family, ZN_INSN_COUNT)
+#define ZN_COUNTER_SLOTS      96
 _Static_assert(ZN_COUNTER_COUNT <= ZN_COUNTER_SLOTS, "struct zn_proc has no room for another counter");
 
 /* Where the time of a thread goes that launches work on a GPU; together they are its wall time. Column 2 is the label

@@ -226,10 +226,14 @@ static __always_inline void zn_call_count(struct zn_thread *t, struct zn_proc *p
 	ZN_ADD(p->count[ZN_C_HIT(family, first)], 1);
 }
 
-/* One that is hooked at its entry only: it has about half the cost. */
+/* One that is hooked at its entry only: it lacks what a return costs, or about half where that is not known. */
 static __always_inline void zn_call_once(struct zn_thread *t, struct zn_proc *p, __u64 cookie, int family)
 {
-	zn_call_count(t, p, cookie, family, shared.cost_ns[ZN_COOKIE_FIRST(cookie)] / 2);
+	__u64 whole = shared.cost_ns[ZN_COOKIE_FIRST(cookie)], less = shared.return_ns;
+	__u64 cost = less ? zn_minus(whole, less) : whole / 2;
+
+	zn_call_count(t, p, cookie, family, cost);
+	ZN_ADD(p->count[ZN_C_SAVED_NS(family)], whole - cost);
 }
 
 /* While the daemon calibrates what a call costs whose return is spared, these are its own calls. */

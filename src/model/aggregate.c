@@ -360,16 +360,17 @@ static uint64_t rate_of(uint64_t now, uint64_t before, uint64_t ns)
 	return ns && now > before ? (uint64_t)((__uint128_t)(now - before) * 1000 * ZN_NS_PER_S / ns) : 0;
 }
 
-/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). */
+/* What hooked calls of a family cost, in ns, by a process's counters (or the sums of those that have gone). What they
+ * saved is read before the calls are, which are counted first. */
 static uint64_t cost_of_calls(const struct zn_agg *a, const __u64 *count, enum zn_family f)
 {
-	uint64_t ns = 0;
+	uint64_t ns = 0, saved_ns = __atomic_load_n(&count[ZN_C_SAVED_NS(f)], __ATOMIC_ACQUIRE);
 
+	if (f == ZN_FAM_CUDA_TRACE)
+		saved_ns += count[ZN_C_LAUNCH_UNTIMED] * a->arena->shared->return_ns;
 	for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
 		ns += count[ZN_C_HIT(f, first)] * a->arena->shared->cost_ns[first];
-	if (f == ZN_FAM_CUDA_TRACE)
-		ns -= count[ZN_C_LAUNCH_UNTIMED] * a->arena->shared->return_ns;
-	return ns;
+	return ns > saved_ns ? ns - saved_ns : 0;
 }
 
 /* What the probes of each family cost all processes together. */

@@ -404,6 +404,33 @@ T(rates_of_what_probes_cost)
 	CHECK_EQ(agg.family_cost_rate[1], 40 * 1000);
 }
 
+/* Calls that are hooked at their entry alone are charged for that alone, in each family by itself. */
+T(calls_that_save_their_returns)
+{
+	struct zn_proc *p;
+
+	start();
+	p = claim(PID);
+	p->first_ns = 1;
+	memory.arena.shared->cost_ns[ZN_INSN_NOP] = 100;
+	memory.arena.shared->cost_ns[ZN_INSN_OTHER] = 300;
+	memory.arena.shared->return_ns = 60;
+	zn_agg_tick(&agg, 10 * ZN_NS_PER_S);
+	p->count[ZN_C_HIT(ZN_FAM_GPU_MEM, ZN_INSN_NOP)] += 7;
+	p->count[ZN_C_SAVED_NS(ZN_FAM_GPU_MEM)] += 7 * 60;
+	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_NOP)] += 5 + 2;
+	p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_OTHER)] += 3;
+	p->count[ZN_C_SAVED_NS(ZN_FAM_CUDA_TRACE)] += 3 * 60;
+	p->count[ZN_C_LAUNCH_UNTIMED] += 2;
+	zn_agg_tick(&agg, 11 * ZN_NS_PER_S);
+	CHECK_EQ(agg.family_cost_rate[ZN_FAM_GPU_MEM], 7 * 40 * 1000);
+	CHECK_EQ(agg.family_cost_rate[ZN_FAM_CUDA_TRACE], (5 * 100 + 3 * 240 + 2 * 40) * 1000);
+	CHECK_EQ(agg.info[row_of(p)].cost_rate, (7 * 40 + 5 * 100 + 3 * 240 + 2 * 40) * 1000);
+	p->count[ZN_C_SAVED_NS(ZN_FAM_GPU_MEM)] += 1000; /* its call is not seen yet */
+	zn_agg_tick(&agg, 12 * ZN_NS_PER_S);
+	CHECK_EQ(agg.family_cost_rate[ZN_FAM_GPU_MEM], 0);
+}
+
 static void hold(struct zn_proc *p, uint32_t ordinal, uint64_t bytes)
 {
 	struct zn_proc_gpu *g = &p->gpu[ordinal];
@@ -886,6 +913,7 @@ int main(void)
 	RUN(ended_between_two_refreshes);
 	rates_of_a_tick();
 	RUN(rates_of_what_probes_cost);
+	RUN(calls_that_save_their_returns);
 	RUN(two_ordinals_that_mean_one_gpu);
 	RUN(shares_of_several_gpus);
 	RUN(processes_on_one_gpu);

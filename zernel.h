@@ -7318,7 +7318,7 @@ struct zn_mappers {
 };
 #define ZN_MAPPERS_MAX 4096
 struct zn_mapper_list {
-	uint32_t count;     /* processes that map the file; the first ZN_MAPPERS_MAX are in tgid */
+	uint32_t count;     /* processes that map the file, in tgid; ZN_MAPPERS_MAX + 1: there are more */
 	uint32_t fuse_tgid; /* one of them that maps a file of a FUSE file system that root did not mount; 0: none */
 	uint32_t tgid[ZN_MAPPERS_MAX];
 };
@@ -7332,8 +7332,9 @@ int zn_mappers_identify(const struct zn_mappers *m, uint32_t tgid, uint64_t star
 void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint64_t from, struct zn_file_id *to);
 /* Walks over all memory areas of the node: some 0.1 us each. */
 int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to);
-/* A thread of those processes that is blocked in the kernel, and its process; 0: none. Takes 30 ms where threads are in
- * an uninterruptible sleep, to see whether they move, and up to four times as long where those are thousands. */
+/* A thread of those processes that is blocked in the kernel, and its process; 0: none. Process 0: it is not known, as
+ * they have more threads than can be looked at in some seconds. Takes 30 ms where threads are in an uninterruptible
+ * sleep, to see whether they move, and up to four times as long where those are thousands. */
 uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid);
 /* Who listens on a Unix socket, of all processes, and whom those are connected with over them that are asked for:
  * asked() adds one, or takes it out; peers() walks over all open files of the node, some 0.1 us each. */

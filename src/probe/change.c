@@ -82,7 +82,7 @@ static void watch_change(struct zn_change *c)
 	if (c->hang.since_ns == h.since_ns)
 		c->hang.runs = runs;
 	pthread_mutex_unlock(c->lock);
-	if (runs || !zn_mappers_blocked(&h.who, &tgid))
+	if (runs || !zn_mappers_blocked(&h.who, &tgid) || !tgid)
 		return;
 	pthread_mutex_lock(c->lock);
 	if (c->hang.since_ns == h.since_ns)

@@ -42,14 +42,16 @@ bool zn_judge_hindrance(struct zn_judge *j, const struct zn_lib *lib, bool block
 		return true;
 	}
 	if (j->who.count > ZN_MAPPERS_MAX) {
-		snprintf(why, ZN_TEXT_MAX, "%u processes map it, which is more than are looked at", j->who.count);
+		snprintf(why, ZN_TEXT_MAX, "at least %u processes map it, which is more than are looked at",
+			j->who.count);
 		return true;
 	}
-	if (blocked && (tid = zn_mappers_blocked(&j->who, &tgid))) {
+	tid = blocked ? zn_mappers_blocked(&j->who, &tgid) : 0;
+	if (tid && !tgid)
+		snprintf(why, ZN_TEXT_MAX, "the processes that map it have more threads than are looked at");
+	else if (tid)
 		snprintf(why, ZN_TEXT_MAX, "process %u maps it and its thread %u is blocked in the kernel", tgid, tid);
-		return true;
-	}
-	return false;
+	return tid;
 }
 
 bool zn_judge_shadow(const struct zn_judge *j, int pid, char why[ZN_TEXT_MAX])

@@ -31,12 +31,26 @@
 #define BLOCKED_MS 30  /* a thread that has not moved for so long is blocked */
 #define SUSPECTS   512 /* threads that are looked at again after one such wait */
 #define WAITS_MAX  4   /* of one look; who has more threads that sleep in the kernel is taken for blocked */
+#define KNOWN_BITS 13  /* of the hash of processes: half of its places are used at most */
+#define LOOK_NS    (5 * ZN_NS_PER_S) /* of CPU time for one look, which a user's threads or areas could make last */
 
-/* Walks over all memory areas that the query is true of, process by process. visit returns false to stop. */
+/* The CPU time of this thread at which a look that begins now has taken too long. */
+static uint64_t look_end(void)
+{
+	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) + LOOK_NS;
+}
+
+static bool is_past(uint64_t end_ns)
+{
+	return zn_clock_ns(CLOCK_THREAD_CPUTIME_ID) > end_ns;
+}
+
+/* Walks over all memory areas that the query is true of, thread by thread. -EAGAIN: there are too many. */
 static int walk_mappings(const struct zn_mappers *m, int link, const struct zn_mapping_query *query,
 	void (*visit)(void *to, const struct zn_mapping *found), void *to)
 {
 	static struct zn_mapping found[512];
+	uint64_t end_ns = look_end();
 	uint32_t none = 0;
 	size_t have = 0, i;
 	int fd, again = 0;
@@ -51,6 +65,11 @@ static int walk_mappings(const struct zn_mappers *m, int link, const struct zn_m
 			visit(to, &found[i]);
 		have -= i * sizeof(*found);
 		memmove(found, found + i, have);
+		if (is_past(end_ns)) {
+			errno = EAGAIN;
+			n = -1;
+			break;
+		}
 	}
 	n = n < 0 ? -errno : 0;
 	close(fd);
@@ -121,6 +140,7 @@ void zn_mappers_identify_file(const struct zn_mappers *m, int fd, int pid, uint6
 /* What is gathered of one process while its memory areas go by. */
 struct gathered {
 	struct zn_mapper_list *list;
+	uint32_t *known; /* a hash of the processes in it; 0: free */
 	uint32_t tgid;
 	bool maps;
 	bool of_user; /* it maps a file of a user's FUSE, or too many to tell */
@@ -161,15 +181,30 @@ static bool is_roots_fuse(uint32_t tgid, uint32_t dev)
 	return f.roots;
 }
 
+/* A thread that has a table of open files of its own is told of like a process, with the areas of its process, and
+ * others may come between them. False: its process is in the list already. */
+static bool note_process(uint32_t known[1 << KNOWN_BITS], uint32_t tgid)
+{
+	uint32_t at = tgid * 2654435761u >> (32 - KNOWN_BITS);
+
+	while (known[at] && known[at] != tgid)
+		at = (at + 1) & ((1 << KNOWN_BITS) - 1);
+	if (known[at])
+		return false;
+	known[at] = tgid;
+	return true;
+}
+
 static void end_process(struct gathered *g)
 {
 	struct zn_mapper_list *l = g->list;
+	bool is_new = g->maps && l->count <= ZN_MAPPERS_MAX && note_process(g->known, g->tgid);
 
-	for (uint32_t i = 0; g->maps && i < g->fuses && !g->of_user; i++)
+	for (uint32_t i = 0; is_new && i < g->fuses && !g->of_user; i++)
 		g->of_user = !is_roots_fuse(g->tgid, g->fuse[i]);
 	if (g->maps && g->of_user && !l->fuse_tgid)
 		l->fuse_tgid = g->tgid;
-	if (g->maps && l->count++ < ZN_MAPPERS_MAX)
+	if (is_new && l->count++ < ZN_MAPPERS_MAX)
 		l->tgid[l->count - 1] = g->tgid;
 	g->maps = g->of_user = false;
 	g->fuses = 0;
@@ -201,9 +236,11 @@ static void gather_mapping(void *to, const struct zn_mapping *found)
 int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to)
 {
 	struct zn_mapping_query query = {.ino = id->ino, .inode = id->inode, .dev = id->dev};
-	struct gathered g = {.list = to};
+	static uint32_t known[1 << KNOWN_BITS];
+	struct gathered g = {.list = to, .known = known};
 	int err;
 
+	memset(known, 0, sizeof(known));
 	*to = (struct zn_mapper_list){0};
 	if (m->link_fd < 0)
 		return -EOPNOTSUPP;
@@ -215,6 +252,7 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 /* ---- who is blocked ---- */
 
 struct suspects {
+	uint64_t end_ns;
 	uint32_t tgid; /* whose threads are looked at */
 	uint32_t blocked_tgid, blocked_tid, waits, count;
 	struct suspect { /* sleeps where it may hold the memory lock */
@@ -288,6 +326,11 @@ static bool see_thread(void *to, int dir, const char *name)
 	(void)dir;
 	if (switches)
 		all->seen[all->count++] = (struct suspect){all->tgid, tid, switches};
+	if (is_past(all->end_ns)) {
+		all->blocked_tgid = 0;
+		all->blocked_tid = UINT32_MAX;
+		return false;
+	}
 	return all->count < SUSPECTS || suspects_move(all);
 }
 
@@ -297,6 +340,7 @@ uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 	char path[40];
 
 	all.count = all.waits = all.blocked_tid = 0;
+	all.end_ns = look_end();
 	for (uint32_t i = 0; i < list->count && i < ZN_MAPPERS_MAX && !all.blocked_tid; i++) {
 		all.tgid = list->tgid[i];
 		snprintf(path, sizeof(path), "/proc/%u/task", all.tgid);

@@ -13,7 +13,7 @@ static struct zn_lib lib;
 /* What the kernel would say: stand-ins for mappers.c, shadow.c and quota.c. */
 static int list_err;
 static struct zn_mapper_list listed;
-static uint32_t blocked_tid, blocked_looks, shadow_pid;
+static uint32_t blocked_tid, blocked_tgid, blocked_looks, shadow_pid;
 
 int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, struct zn_mapper_list *to)
 {
@@ -26,7 +26,7 @@ uint32_t zn_mappers_blocked(const struct zn_mapper_list *list, uint32_t *tgid)
 {
 	CHECK(list == &judge.who);
 	blocked_looks++;
-	*tgid = 70;
+	*tgid = blocked_tgid;
 	return blocked_tid;
 }
 
@@ -49,6 +49,7 @@ static void start(void)
 	listed = (struct zn_mapper_list){.count = 2, .tgid = {71, 72}};
 	list_err = 0;
 	blocked_tid = blocked_looks = shadow_pid = 0;
+	blocked_tgid = 70;
 }
 
 /* Nothing about it: it may be hooked. Else why has that word. */
@@ -136,6 +137,10 @@ T(blocked_threads_on_request)
 	blocked_tid = 73;
 	CHECK(zn_judge_library(&judge, &lib, false, why));
 	CHECK_EQ(blocked_looks, 0);
+	check_verdict("process 70 maps it and its thread 73 is blocked");
+	blocked_tid = UINT32_MAX;
+	blocked_tgid = 0;
+	check_verdict("more threads than are looked at");
 }
 
 T(processes_not_known)

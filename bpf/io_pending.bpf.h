@@ -105,18 +105,39 @@ __noinline __u32 pending_of_greediest(__u32 owner, __u32 user)
 	return found;
 }
 
+/* Place and 1 of the oldest fault of call_fault() among a thread's places, whoever's it is. 0: there is none. */
+__noinline __u32 pending_of_fault(__u32 owner)
+{
+	__u64 oldest = ~0ULL;
+	__u32 found = 0;
+
+	for (__u32 i = 0; i < ZN_IO_TRIES; i++) {
+		__u32 at = ZN_IO_PLACE(owner, i);
+		struct zn_io_pending *s = bpf_map_lookup_elem(&io_pending, &at);
+
+		if (!s || (s->owner & 3) != ZN_IO_FAULT || s->dev[0] != 1 || s->start_ns >= oldest)
+			continue;
+		oldest = s->start_ns;
+		found = at + 1;
+	}
+	return found;
+}
+
 /*
  * The share of operations under way. They are not counted by user as they come and go: all CPUs would have to do so
  * in one place. So a thread looks only when its places are taken, and then it takes the entry of who has most. That
  * one's operation is lost: its return finds no entry. Place and 1; 0: its own is lost.
  *
- * A fault of call_fault() has no end: nothing is lost with its entry.
+ * A fault of call_fault() has no end, and its entry stays while its thread lives: it goes first, and with one that is
+ * still under way nothing but itself is lost.
  */
 __noinline __u32 pending_squeeze(__u32 owner, __u32 op, __u32 also)
 {
-	__u32 user = zn_owner_current(), at = pending_of_greediest(owner, user) - 1, holder;
-	struct zn_io_pending *s = bpf_map_lookup_elem(&io_pending, &at), was;
+	__u32 user = zn_owner_current(), found = pending_of_fault(owner), at, holder;
+	struct zn_io_pending *s, was;
 
+	at = (found ? found : pending_of_greediest(owner, user)) - 1;
+	s = bpf_map_lookup_elem(&io_pending, &at);
 	if (s) {
 		was = *s;
 		holder = was.owner;

@@ -186,6 +186,75 @@ static void case_storm(void)
 	expected.bytes[ZN_IO_WRITE] += (uint64_t)STORM_THREADS * STORM_CALLS * STORM_BYTES;
 }
 
+/* ---- threads that have faulted ---- */
+
+#define FAULTED_THREADS 7001 /* of whom each keeps one of 8,192 places where the daemon stands on system calls */
+#define READERS         101
+
+static pthread_barrier_t faulted, counted;
+
+/* Once, on a page that is there already: nothing tells the end of that. */
+static void *fault_and_wait(void *fd)
+{
+	volatile char *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE, (int)(intptr_t)fd, 0);
+
+	if (page == MAP_FAILED)
+		die("mmap");
+	*page = 1;
+	pthread_barrier_wait(&faulted);
+	pthread_barrier_wait(&counted);
+	munmap((void *)page, 1);
+	return NULL;
+}
+
+static void *read_once(void *fd)
+{
+	char byte;
+
+	if (pread((int)(intptr_t)fd, &byte, 1, 0) != 1)
+		die("pread");
+	return NULL;
+}
+
+static void start_threads(pthread_t *thread, int count, void *(*run)(void *), intptr_t fd)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 1 << 15);
+	for (int i = 0; i < count; i++)
+		if (pthread_create(&thread[i], &attr, run, (void *)fd))
+			die("pthread_create");
+}
+
+static void join_threads(const pthread_t *thread, int count)
+{
+	for (int i = 0; i < count; i++)
+		pthread_join(thread[i], NULL);
+}
+
+static void case_faulted(void)
+{
+	static pthread_t idle[FAULTED_THREADS], reader[READERS];
+	intptr_t fd;
+
+	if (!by_call)
+		return;
+	fd = file_open(ram, "faulted", O_RDWR | O_CREAT);
+	expect(ZN_IO_WRITE, write((int)fd, buffer, CHUNK));
+	pthread_barrier_init(&faulted, NULL, FAULTED_THREADS + 1);
+	pthread_barrier_init(&counted, NULL, FAULTED_THREADS + 1);
+	start_threads(idle, FAULTED_THREADS, fault_and_wait, fd);
+	pthread_barrier_wait(&faulted);
+	start_threads(reader, READERS, read_once, fd);
+	join_threads(reader, READERS);
+	for (int i = 0; i < READERS; i++)
+		expect(ZN_IO_READ, 1);
+	pthread_barrier_wait(&counted);
+	join_threads(idle, FAULTED_THREADS);
+	close((int)fd);
+}
+
 const struct io_case rest_cases[] = {
 	{"past the end", case_past_end},
 	{"no space", case_no_space},
@@ -198,5 +267,6 @@ const struct io_case rest_cases[] = {
 	{"folders", case_folders},
 	{"folder errors", case_folder_errors},
 	{"storm", case_storm},
+	{"threads that have faulted", case_faulted},
 	{0},
 };

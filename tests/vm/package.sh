@@ -206,11 +206,15 @@ capabilities() {
 	done
 }
 
+known() { # ID: of a job
+	zernel job list | grep -q "$1"
+}
+
 # Slurm's scripts as the package has them: a job begins and ends, and its report is written.
 slurm() {
 	scripts=/usr/share/doc/zerneld/slurm
 	env -i SLURM_JOB_ID=4711 SLURM_JOB_UID=0 SLURM_JOB_USER=root $scripts/prolog.d/50-zernel.sh || return
-	zernel job list | grep -q 4711 || { echo "   the job is not known"; return 1; }
+	wait_for 60 known 4711 || return
 	env -i SLURM_JOB_ID=4711 SLURM_JOB_UID=0 SLURM_JOB_USER=root $scripts/epilog.d/50-zernel.sh || return
 	wait_for 60 test -s /var/lib/zernel/jobs/4711.json
 }

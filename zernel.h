@@ -1207,7 +1207,7 @@ struct zn_skew_rank {
 	__u32 row, id; /* of its process; id 0: it has left */
 	__u32 rank;    /* ZN_UNKNOWN: not known */
 	__u64 issued;  /* collectives */
-	__u64 late_ns; /* after the first one to issue, summed up */
+	__u64 late_ns; /* in which it had yet to issue what the first one had, each moment once */
 	__u64 last;    /* collectives that it was the last to issue */
 };
 struct zn_skew {

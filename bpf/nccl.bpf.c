@@ -251,6 +251,21 @@ static __always_inline void order_add(struct order *o, __u64 at, __u64 m)
 	o->who = (o->who & ~after) | (m & after);
 }
 
+/* How late a rank was with collective n, beyond the time for which it was late with the one before it already:
+ * collectives are queued, so that a rank may have several yet to issue, and each moment of it counts once. Several
+ * threads may have entered in another order than they returned. */
+static __always_inline __u64 skew_late(const struct zn_skew *s, __u64 n, __u32 m, __u64 first)
+{
+	__u64 own = s->at_ns[n & (ZN_SKEW_WINDOW - 1)][m], before = s->at_ns[(n - 1) & (ZN_SKEW_WINDOW - 1)][m];
+	__u64 later = (__s64)(first - before) >> 63, is_late; /* all ones: it is */
+
+	ZN_OPAQUE(later);
+	first += (before - first) & later;
+	is_late = (__s64)(first - own) >> 63;
+	ZN_OPAQUE(is_late);
+	return (own - first) & is_late;
+}
+
 /* All have issued collective n: who was first, who was last, and how late each was. */
 __noinline __u32 skew_record(__u32 slot, __u64 n)
 {
@@ -270,7 +285,7 @@ __noinline __u32 skew_record(__u32 slot, __u64 n)
 		order_add(&o, s->at_ns[w][m], m);
 	}
 	for (__u32 m = 0; m < ZN_SKEW_RANKS && m < s->members; m++)
-		ZN_ADD(s->member[m].late_ns, s->at_ns[w][m] - o.first);
+		ZN_ADD(s->member[m].late_ns, skew_late(s, n, m, o.first));
 	ZN_ADD(s->member[o.who & (ZN_SKEW_RANKS - 1)].last, 1);
 	h = skew_hist(s);
 	if (h)

@@ -338,7 +338,7 @@ static const struct zn_metric table[] = {
 	{"zernel_nccl_issue_skew_seconds", DETAIL_DURATIONS, "comm,quantile", zn_metrics_process_skew, NULL,
 		"Of the ranks of a communicator on this node: how long after the first one the last one issued the same collective. Point-to-point operations are not compared."},
 	{"zernel_nccl_issue_late_seconds_total", COUNTER, "comm,rank", zn_metrics_process_lateness, NULL,
-		"How long after the first rank of this node a rank issued its collectives: the straggler's grows."},
+		"For how long a rank had yet to issue a collective that another rank of this node had issued, each moment once: the straggler's grows."},
 	{"zernel_nccl_missing_rank_seconds", JOB_GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_since,
 		"For how long other ranks of this node have waited for one that has not issued what they have, or whose process has ended; there only from 1 s on. doing: what it does instead: gone, asleep, driver (inside of the GPU's), data, io, cpu or gpu. Of ranks that wait for one another in a chain the last one alone."},
 	{"zernel_nccl_missing_rank_doing_seconds", JOB_GAUGE, "comm,rank,pid,doing", zn_metrics_process_missing, &missing_doing,

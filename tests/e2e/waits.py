@@ -68,6 +68,25 @@ def skew_of_a_rank_that_is_late():
 
 
 @test_timed
+def lateness_counts_each_moment_once():
+    """One rank has queued all ten before the other one begins: that one is late once, for as long as it takes."""
+    daemon = start()
+    ranks = [rank(daemon, n) for n in (0, 1)]
+    early, late = reduce(ranks[0], 10), []
+    for _ in range(10):
+        time.sleep(0.05)
+        late += reduce(ranks[1])
+    count, total = summary(daemon)
+    equal(count, 10, "collectives compared")
+    skews = sum(late) - sum(early)
+    check(abs(total * 1e9 - skews) < 0.02 * skews, f"skew {total} s, not {skews / 1e9} s")
+    took = late[-1] - early[0]
+    lateness = {dict(rest)["rank"]: v for rest, v in daemon.metrics().all(LATE).items()}
+    equal(lateness["0"], 0, "the first one is never late")
+    check(abs(lateness["1"] * 1e9 - took) < 0.02 * took, f"lateness {lateness}, not {took / 1e9} s")
+
+
+@test_timed
 def skew_where_ranks_take_turns():
     """Each is late once; what has no partner is not compared."""
     daemon = start()

@@ -5942,6 +5942,7 @@ struct zn_device {
 	bool listed; /* it is among struct zn_gpus */
 	struct zn_reading now;
 	uint8_t from[ZN_FIGURE_COUNT]; /* enum zn_source of each figure that is known */
+	uint64_t counted;              /* a bit each: counts that were shown once; their values and sources stay */
 	uint64_t sources;              /* bit 1 << enum zn_source: they tell something now */
 	uint64_t throttled_ns[ZN_THROTTLE_COUNT];
 	bool throttle_known;
@@ -5950,6 +5951,7 @@ struct zn_device {
 	struct {
 		uint64_t at_ns; /* 0: never */
 		struct zn_reading reading;
+		uint64_t fell; /* a bit each: counts that are less than before, since the last tick */
 	} by[ZN_SOURCE_COUNT];
 };
 struct zn_hardware {

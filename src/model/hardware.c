@@ -3,6 +3,9 @@
  * hardware.c: the state of the GPUs themselves, whoever tells it: /sys, a dcgm-exporter, the companion zernel-gpu. Of
  * each figure the best source that is not silent is shown; what none tells is absent.
  *
+ * Sources differ in age: a count that a DCGM exporter tells may be a minute older than NVML's. A count never falls
+ * because another source tells it, only where one source itself has gone back, as after a reset.
+ *
  * Limits: for how long a GPU was throttled is a sum over looks at whether it is.
  */
 #include <stdio.h>
@@ -14,6 +17,12 @@
 /* So long after its last word a source is silent. */
 static const uint64_t silent_ns[ZN_SOURCE_COUNT] = {
 	[ZN_SOURCE_NVML] = 6 * ZN_NS_PER_S, [ZN_SOURCE_DCGM] = 50 * ZN_NS_PER_S, [ZN_SOURCE_SYS] = 10 * ZN_NS_PER_S};
+
+#define FIGURE(f) (1ULL << ZN_FIGURE_##f)
+/* Figures that only grow, until the driver is loaded anew or the GPU is reset. */
+static const uint64_t counts = FIGURE(ENERGY) | FIGURE(ECC_CORRECTED) | FIGURE(ECC_UNCORRECTED) | FIGURE(NVLINK_SENT) |
+	FIGURE(NVLINK_RECEIVED) | FIGURE(PCIE_REPLAYS) | FIGURE(PCIE_CORRECTABLE) | FIGURE(PCIE_NONFATAL) |
+	FIGURE(PCIE_FATAL);
 
 const char *zn_throttle_label(enum zn_throttle t)
 {
@@ -103,6 +112,17 @@ void zn_hardware_init(struct zn_hardware *h, const struct zn_gpus *gpus)
 	h->gpus = gpus;
 }
 
+/* Counts of which a source says less than it did before. */
+static uint64_t fallen_counts(const struct zn_reading *before, const struct zn_reading *now)
+{
+	uint64_t both = before->known & now->known & counts, fell = 0;
+
+	for (enum zn_figure f = 0; f < ZN_FIGURE_COUNT; f++)
+		if (both >> f & 1 && now->value[f] < before->value[f])
+			fell |= 1ULL << f;
+	return fell;
+}
+
 bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_reading *r, uint64_t now_ns)
 {
 	struct zn_device *d = device_of(h, r);
@@ -112,6 +132,7 @@ bool zn_hardware_take(struct zn_hardware *h, enum zn_source s, const struct zn_r
 	if (!d)
 		return false;
 	d->by[s].at_ns = now_ns;
+	d->by[s].fell |= fallen_counts(&d->by[s].reading, r);
 	d->by[s].reading = *r;
 	d->by[s].reading.known &= (1ULL << ZN_FIGURE_COUNT) - 1;
 	if (r->uuid[0] && !d->now.uuid[0])
@@ -164,6 +185,16 @@ static void choose_lost(const struct zn_hardware *h, struct zn_device *d, uint64
 		tell_lost(d, ZN_SOURCE_NVML);
 }
 
+/* A count that another source than the one it was last taken from tells lower is older, and what was shown stays. */
+static void show_figure(struct zn_device *d, enum zn_source s, enum zn_figure f, uint64_t v)
+{
+	bool older = d->counted >> f & 1 && d->from[f] != s && v < d->now.value[f] && !(d->by[s].fell >> f & 1);
+
+	zn_reading_set(&d->now, f, older ? d->now.value[f] : v);
+	d->from[f] = older ? d->from[f] : s;
+	d->counted |= counts & 1ULL << f;
+}
+
 /* From the best source to the worst. */
 static void choose_figures(struct zn_device *d, uint64_t now_ns)
 {
@@ -174,12 +205,11 @@ static void choose_figures(struct zn_device *d, uint64_t now_ns)
 		if (!is_audible(d, s, now_ns))
 			continue;
 		for (enum zn_figure f = 0; f < ZN_FIGURE_COUNT; f++)
-			if (zn_reading_has(r, f) && !zn_reading_has(&d->now, f)) {
-				zn_reading_set(&d->now, f, r->value[f]);
-				d->from[f] = s;
-			}
+			if (zn_reading_has(r, f) && !zn_reading_has(&d->now, f))
+				show_figure(d, s, f, r->value[f]);
 		if (r->known)
 			d->sources |= 1ULL << s;
+		d->by[s].fell = 0;
 	}
 }
 

@@ -175,6 +175,55 @@ T(a_gpu_that_came_back_is_not_missed)
 	CHECK_EQ(shown(ZN_FIGURE_LOST), 1);
 }
 
+static void count(enum zn_source s, uint64_t v, uint64_t now)
+{
+	take(s, "0000:1b:00.0", "GPU-aa", ZN_FIGURE_ENERGY, v, now);
+	zn_hardware_tick(&h, now);
+}
+
+/* What a dcgm-exporter says of it is older than what NVML said last. */
+T(a_count_does_not_fall_with_its_source)
+{
+	begin();
+	take(ZN_SOURCE_SYS, "0000:1b:00.0", "", ZN_FIGURE_SUSPENDED, 0, S);
+	count(ZN_SOURCE_DCGM, 900, S);
+	count(ZN_SOURCE_NVML, 1000, S);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 1000);
+	count(ZN_SOURCE_DCGM, 950, 10 * S); /* zernel-gpu is silent */
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 1000);
+	CHECK_EQ(h.device[0].from[ZN_FIGURE_ENERGY], ZN_SOURCE_NVML);
+	count(ZN_SOURCE_DCGM, 1100, 25 * S);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 1100);
+	CHECK_EQ(h.device[0].from[ZN_FIGURE_ENERGY], ZN_SOURCE_DCGM);
+	count(ZN_SOURCE_NVML, 1200, 26 * S);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 1200);
+	take(ZN_SOURCE_DCGM, "0000:1b:00.0", "", ZN_FIGURE_POWER, 7, 40 * S);
+	zn_hardware_tick(&h, 40 * S); /* neither tells of it */
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), ZN_NOT_KNOWN);
+	count(ZN_SOURCE_DCGM, 1150, 41 * S);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 1200);
+}
+
+T(a_count_falls_with_a_reset)
+{
+	begin();
+	take(ZN_SOURCE_SYS, "0000:1b:00.0", "", ZN_FIGURE_SUSPENDED, 0, S);
+	count(ZN_SOURCE_NVML, 1000, S);
+	count(ZN_SOURCE_NVML, 5, 2 * S);
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 5);
+	count(ZN_SOURCE_NVML, 1000, 3 * S);
+	count(ZN_SOURCE_DCGM, 900, 10 * S);
+	count(ZN_SOURCE_DCGM, 10, 25 * S); /* while the other one's value is shown */
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 10);
+	count(ZN_SOURCE_DCGM, 2000, 40 * S);
+	count(ZN_SOURCE_NVML, 30, 41 * S); /* less than it said itself */
+	CHECK_EQ(shown(ZN_FIGURE_ENERGY), 30);
+	take(ZN_SOURCE_NVML, "0000:1b:00.0", "", ZN_FIGURE_POWER, 9, 42 * S); /* a gauge is what it is told to be */
+	take(ZN_SOURCE_DCGM, "0000:1b:00.0", "", ZN_FIGURE_POWER, 7, 50 * S);
+	zn_hardware_tick(&h, 50 * S);
+	CHECK_EQ(shown(ZN_FIGURE_POWER), 7);
+}
+
 T(time_throttled_is_a_sum_of_looks)
 {
 	begin();
@@ -226,6 +275,8 @@ int main(void)
 	RUN(what_nvml_says_is_whole);
 	RUN(a_gpu_is_lost_by_any_source);
 	RUN(a_gpu_that_came_back_is_not_missed);
+	RUN(a_count_does_not_fall_with_its_source);
+	RUN(a_count_falls_with_a_reset);
 	RUN(time_throttled_is_a_sum_of_looks);
 	RUN(a_link_is_lanes_and_speed);
 	RUN(addresses_have_one_form);

@@ -4967,12 +4967,13 @@ struct zn_missing {
 	bool cycle;          /* those it keeps waiting keep it waiting in another communicator */
 	bool follows;        /* it waits itself, for somebody who does not wait for it */
 	uint64_t since_ns;   /* for it: when the first of them issued what it has not, or when it ended */
-	uint64_t doing_ns;   /* since when it does nothing else */
-	uint64_t issued;     /* collectives of it at the last tick */
-	uint32_t pairs;      /* sends and receives of it, likewise */
-	uint64_t gone_ns;    /* when its process ended; 0: it lives */
-	uint32_t exit_code;  /* as in struct zn_proc; ZN_UNKNOWN: not known */
-	uint64_t look_ns;    /* when /proc was asked last, and what it had used of the CPU by then */
+	uint64_t collective_since_ns; /* likewise, for a collective; 0: nobody waits for one */
+	uint64_t doing_ns;            /* since when it does nothing else */
+	uint64_t issued;              /* collectives of it at the last tick */
+	uint32_t pairs;               /* sends and receives of it, likewise */
+	uint64_t gone_ns;             /* when its process ended; 0: it lives */
+	uint32_t exit_code;           /* as in struct zn_proc; ZN_UNKNOWN: not known */
+	uint64_t look_ns;             /* when /proc was asked last, and what it had used of the CPU by then */
 	uint64_t cpu_ticks;
 	char in[56]; /* asleep: in which call; empty: not known */
 };
@@ -5005,6 +5006,9 @@ struct zn_ranks {
 	const struct zn_all_wait *all_wait_of[ZN_PROCS_MAX]; /* by row; NULL: it does not wait with all others */
 	/* as late_ns of struct zn_skew_rank, with lateness that goes on; over the last tick */
 	uint64_t late_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS], late_tick_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS];
+	/* of late_ns, what BPF has not added and will not; once so many collectives are done it has decided on all */
+	uint64_t late_extra_ns[ZN_SKEWS_MAX][ZN_SKEW_RANKS], late_until[ZN_SKEWS_MAX][ZN_SKEW_RANKS];
+	uint64_t done[ZN_SKEWS_MAX]; /* collectives that all ranks had issued at the last tick */
 };
 /* k is zero. All three live as long as it. */
 void zn_ranks_init(struct zn_ranks *k, struct zn_agg *agg, const struct zn_progress *progress, const char *proc);

@@ -81,11 +81,16 @@ static uint32_t member_count(const struct zn_skew *s)
 	return s->members < ZN_SKEW_RANKS ? s->members : ZN_SKEW_RANKS;
 }
 
+static void keep_first(uint64_t *since_ns, uint64_t ns)
+{
+	if (!*since_ns || ns < *since_ns)
+		*since_ns = ns;
+}
+
 static void add_waiter(struct zn_missing *m, uint32_t peer, uint64_t since_ns)
 {
 	m->waiters |= 1u << peer;
-	if (!m->since_ns || since_ns < m->since_ns)
-		m->since_ns = since_ns;
+	keep_first(&m->since_ns, since_ns);
 }
 
 /* Sends and receives of a member. */
@@ -116,9 +121,10 @@ static void note_waiters(const struct zn_ranks *k, const struct zn_skew *s, stru
 
 		if (!r->id || r->tgid == m->tgid || !process_waits(k, r->row, r->id))
 			continue;
-		if (r->issued > n)
+		if (r->issued > n) {
 			add_waiter(m, peer, issued_ns(s, peer, n));
-		else if (owes_peer(s, m->member, peer) && waits_in_call(k, r->row))
+			keep_first(&m->collective_since_ns, issued_ns(s, peer, n));
+		} else if (owes_peer(s, m->member, peer) && waits_in_call(k, r->row))
 			add_waiter(m, peer, pair_ns);
 	}
 }
@@ -171,7 +177,7 @@ static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t
 	m->row = r->row;
 	m->rank = r->rank;
 	m->waiters = 0;
-	m->since_ns = 0;
+	m->since_ns = m->collective_since_ns = 0;
 	m->follows = m->cycle = false;
 	m->stop = ZN_STOP_NONE;
 	if (!r->id)
@@ -478,15 +484,35 @@ const struct zn_all_wait *zn_ranks_all_wait(const struct zn_ranks *k, uint32_t r
 
 /* ---- The tick. ---- */
 
-/* Lateness that goes on counts while it does. BPF adds it up when the rank comes; the sum never falls. */
+/* For how long it has been late with a collective that it is waited for, beyond the time for which it was late with
+ * the one before it, as BPF will add it up. */
+static uint64_t late_now_ns(const struct zn_ranks *k, const struct zn_skew *s, const struct zn_missing *m)
+{
+	uint64_t since_ns = m->collective_since_ns,
+		 last_ns = s->at_ns[(m->issued - 1) & (ZN_SKEW_WINDOW - 1)][m->member];
+
+	if (!since_ns || m->gone_ns)
+		return 0;
+	since_ns = last_ns > since_ns ? last_ns : since_ns;
+	return k->tick_ns > since_ns ? k->tick_ns - since_ns : 0;
+}
+
+/* Lateness that goes on counts while it does. BPF adds it up once all have issued the collective, but not where a peer
+ * was too far ahead by then: what is missing a tick after that stays, so that what it adds later shows. The sum never
+ * falls. */
 static void note_lateness(struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
 {
 	const struct zn_missing *m = &k->missing[slot][member];
-	uint64_t now = s->member[member].late_ns + (m->waiters && !m->gone_ns ? k->tick_ns - m->since_ns : 0);
-	uint64_t *late_ns = &k->late_ns[slot][member], more = now > *late_ns ? now - *late_ns : 0;
+	uint64_t *late_ns = &k->late_ns[slot][member], *extra_ns = &k->late_extra_ns[slot][member];
+	uint64_t added_ns = s->member[member].late_ns, going_ns = late_now_ns(k, s, m);
+	uint64_t now = added_ns + *extra_ns + going_ns, more = now > *late_ns ? now - *late_ns : 0;
 
 	*late_ns += more;
 	k->late_tick_ns[slot][member] = more < k->interval_ns ? more : k->interval_ns;
+	if (going_ns)
+		k->late_until[slot][member] = m->issued + 1;
+	else if (k->done[slot] >= k->late_until[slot][member])
+		*extra_ns = *late_ns - added_ns;
 }
 
 static void forget_slot(struct zn_ranks *k, uint32_t slot)
@@ -494,6 +520,8 @@ static void forget_slot(struct zn_ranks *k, uint32_t slot)
 	memset(k->missing[slot], 0, sizeof(k->missing[slot]));
 	memset(k->late_ns[slot], 0, sizeof(k->late_ns[slot]));
 	memset(k->late_tick_ns[slot], 0, sizeof(k->late_tick_ns[slot]));
+	memset(k->late_extra_ns[slot], 0, sizeof(k->late_extra_ns[slot]));
+	memset(k->late_until[slot], 0, sizeof(k->late_until[slot]));
 	k->longest_ns[slot] = 0;
 }
 
@@ -539,6 +567,7 @@ static void look_at_slots(struct zn_ranks *k)
 			look_at_member(k, s, slot, m);
 			note_lateness(k, s, slot, m);
 		}
+		k->done[slot] = s ? s->done : 0;
 	}
 }
 
@@ -584,7 +613,9 @@ const struct zn_missing *zn_ranks_waited_for(const struct zn_ranks *k, uint32_t 
 /* The value of now, or of the last tick plus the wait that goes on: the larger of both. */
 uint64_t zn_ranks_late(const struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
 {
-	uint64_t now = s->member[member].late_ns, ticked = k && k->of[slot] == s->hash ? k->late_ns[slot][member] : 0;
+	bool is_known = k && k->of[slot] == s->hash;
+	uint64_t now = s->member[member].late_ns + (is_known ? k->late_extra_ns[slot][member] : 0);
+	uint64_t ticked = is_known ? k->late_ns[slot][member] : 0;
 
 	return now > ticked ? now : ticked;
 }

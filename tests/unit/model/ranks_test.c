@@ -515,7 +515,8 @@ T(a_stage_of_a_pipeline)
 	CHECK_EQ(m->doing, ZN_DOING_ASLEEP);
 	for (uint32_t i = 0; i < RANKS; i++)
 		CHECK(zn_ranks_waited_for(&ranks, (uint32_t)(process[i] - memory.arena.procs)) == (i == 1 ? NULL : m));
-	receive_from(1, 0); /* it does one of the two, and then has its time anew */
+	CHECK_EQ(ranks.late_ns[0][1], 0); /* it is late with no collective */
+	receive_from(1, 0);               /* it does one of the two, and then has its time anew */
 	pass(1);
 	CHECK_EQ(m->waiters, 4);
 	CHECK_EQ(m->since_ns, clock_ns);
@@ -524,6 +525,9 @@ T(a_stage_of_a_pipeline)
 	pass(1);
 	CHECK_EQ(shown(), 0);
 	CHECK_EQ(ranks.longest_ns[0], 22 * S); /* that stage 3 waited for stage 2 */
+	comm(0)->member[1].late_ns += 3 * S;   /* with a collective, later */
+	pass(1);
+	CHECK_EQ(ranks.late_ns[0][1], 3 * S);
 }
 
 T(counts_of_sends_go_around)
@@ -702,6 +706,50 @@ T(lateness_counts_while_it_lasts)
 	CHECK_EQ(zn_ranks_late(&ranks, comm(0), 0, 2), 5);
 }
 
+/* A peer is so far ahead that BPF adds nothing of the wait: it stays, and what comes later is added to it. */
+T(lateness_that_nobody_adds_stays)
+{
+	start();
+	state[2] = ZN_STALL_CPU;
+	issue_but(2);
+	pass(10);
+	issue(0, 2);
+	comm(0)->done = comm(0)->member[2].issued;
+	pass(2);
+	CHECK_EQ(ranks.late_ns[0][2], 10 * S);
+	comm(0)->member[2].late_ns += 3 * S;
+	CHECK_EQ(zn_ranks_late(&ranks, comm(0), 0, 2), 13 * S);
+	pass(1);
+	CHECK_EQ(ranks.late_ns[0][2], 13 * S);
+	CHECK_EQ(ranks.late_tick_ns[0][2], S);
+	issue_but(2); /* and so does the next wait */
+	pass(4);
+	CHECK_EQ(ranks.late_ns[0][2], 17 * S);
+}
+
+/* It has ten yet to issue, and does so one by one. Another one is later than it, so that BPF adds nothing yet. */
+T(each_moment_of_lateness_counts_once)
+{
+	start();
+	state[2] = state[3] = ZN_STALL_CPU;
+	for (int n = 0; n < 10; n++)
+		issue(0, 0), issue(0, 1);
+	pass(5);
+	CHECK_EQ(ranks.late_ns[0][2], 5 * S);
+	issue(0, 2);
+	pass(3);
+	CHECK_EQ(ranks.late_ns[0][2], 5 * S);
+	pass(3);
+	CHECK_EQ(ranks.late_ns[0][2], 6 * S);
+	for (int n = 0; n < 9; n++)
+		issue(0, 2);
+	clock_ns += 2 * S;
+	issue(0, 0); /* since the tick began */
+	clock_ns -= 2 * S;
+	pass(1);
+	CHECK_EQ(ranks.late_ns[0][2], 6 * S);
+}
+
 T(far_behind_is_since_the_oldest_time_kept)
 {
 	uint64_t at;
@@ -774,6 +822,8 @@ int main(void)
 	RUN(a_circle_is_all_there_is);
 	RUN(one_process_may_be_all_ranks);
 	RUN(lateness_counts_while_it_lasts);
+	RUN(lateness_that_nobody_adds_stays);
+	RUN(each_moment_of_lateness_counts_once);
 	RUN(far_behind_is_since_the_oldest_time_kept);
 	RUN(another_communicator_in_its_place_begins_anew);
 	RUN(rows_out_of_range_are_nobody);

@@ -8608,6 +8608,7 @@ struct zn_job_energy {
 	uint64_t known;                   /* a bit each */
 	uint64_t cpu_ns, since_ns;        /* CPU time that is counted already; from when on the job is followed */
 	bool counted;                     /* among the holders of its GPUs */
+	bool seen;                        /* its CPU time was known once */
 };
 struct zn_energies {
 	const struct zn_job_uses *uses;

@@ -95,12 +95,12 @@ static void count_holders(struct zn_energies *e)
 	}
 }
 
-static struct zn_job_energy *energy_begin(struct zn_energies *e, const struct zn_job *job, const struct zn_use *use)
+static struct zn_job_energy *energy_begin(struct zn_energies *e, const struct zn_job *job)
 {
 	struct zn_job_energy *to = &e->job[job->slot];
 
 	if (to->serial != job->serial) {
-		*to = (struct zn_job_energy){.serial = job->serial, .cpu_ns = job->found ? use->cpu_ns : 0};
+		*to = (struct zn_job_energy){.serial = job->serial};
 		to->since_ns = job->found ? e->last_ns : job->start_ns;
 	}
 	return to;
@@ -160,7 +160,8 @@ static void add_gpus(struct zn_energies *e, struct zn_job_energy *to, const stru
 	to->known = known ? to->known | 1ULL << ZN_ENERGY_COUNT : to->known & ~(1ULL << ZN_ENERGY_COUNT);
 }
 
-/* counted: it is among the holders of its GPUs. Else it ends. */
+/* counted: it is among the holders of its GPUs. Else it ends. What a job that was there before the daemon has used is
+ * counted from the first look at its CPU time on, which may come later than that at the job: see zn_use_tick(). */
 static void add_job(struct zn_energies *e, const struct zn_job *job, const struct zn_energy_since *since, bool counted)
 {
 	struct zn_job_energy *to;
@@ -168,17 +169,18 @@ static void add_job(struct zn_energies *e, const struct zn_job *job, const struc
 	double share;
 
 	zn_use_of(e->uses, job, &use);
-	to = energy_begin(e, job, &use);
+	to = energy_begin(e, job);
 	to->counted |= counted;
 	add_gpus(e, to, job, since, !counted);
 	if (!use.cpu_known)
 		return;
-	share = share_of(e, to, &use, since);
+	share = to->seen || !job->found ? share_of(e, to, &use, since) : 0;
 	for (enum zn_energy p = 0; p < ZN_ENERGY_COUNT; p++) {
 		to->uj[p] += (uint64_t)(share * (double)since->node_uj[p]);
 		to->known |= e->hardware->energy_known & 1ULL << p;
 	}
 	to->cpu_ns = use.cpu_ns;
+	to->seen = true;
 }
 
 void zn_energies_init(

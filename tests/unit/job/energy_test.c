@@ -233,6 +233,24 @@ T(what_was_before_the_daemon_is_not_counted)
 	check_joules(a, ZN_ENERGY_CPU, 1200 * J);
 }
 
+/* Many jobs are looked at one after another. */
+T(a_job_from_before_the_daemon_that_is_looked_at_late)
+{
+	struct zn_job *a;
+
+	begin();
+	a = start_job(0, 5, true);
+	used[0].cpu_known = false;
+	pass();
+	check_joules(a, ZN_ENERGY_CPU, ZN_NOT_KNOWN);
+	used[0] = (struct zn_use){.cpu_known = true, .cpus_milli = 5000, .cpu_ns = 5000 * S};
+	pass();
+	check_joules(a, ZN_ENERGY_CPU, 0);
+	used[0].cpu_ns += 20 * S;
+	pass();
+	check_joules(a, ZN_ENERGY_CPU, (200 + 300) * J); /* and half of what idles */
+}
+
 T(gpus_are_whole_or_in_equal_parts)
 {
 	struct zn_job *a, *b;
@@ -286,6 +304,7 @@ int main(void)
 	RUN(a_gpu_that_was_nobodys_before);
 	RUN(no_more_is_given_of_a_gpu_than_it_used);
 	RUN(what_was_before_the_daemon_is_not_counted);
+	RUN(a_job_from_before_the_daemon_that_is_looked_at_late);
 	RUN(gpus_are_whole_or_in_equal_parts);
 	RUN(a_job_whose_cpu_time_nobody_counts);
 	snprintf(command, sizeof(command), "rm -r %s", proc);

@@ -9082,6 +9082,7 @@ struct zn_metric_job_use {
 	size_t offset; /* of a uint64_t in struct zn_use */
 	int decimals;
 	bool from_zero; /* 0 is a figure, and not for "not known" */
+	bool momentary; /* of a job that runs alone */
 };
 struct zn_metric_checkpoint {
 	size_t offset; /* of struct zn_checkpoint_sum */

@@ -147,13 +147,13 @@ static const struct zn_metric_checkpoint checkpoint_count = {offsetof(struct zn_
 					 checkpoint_bytes = {offsetof(struct zn_checkpoint_sum, bytes), 0};
 static const size_t missing_since = offsetof(struct zn_missing, since_ns),
 		    missing_doing = offsetof(struct zn_missing, doing_ns);
-static const struct zn_metric_job_use use_cpus = {offsetof(struct zn_use, cpus_milli), 3, false},
-				      use_throttled = {offsetof(struct zn_use, now.throttled_ns), 9, true},
-				      use_peak = {offsetof(struct zn_use, peak), 0, false},
-				      use_needed = {offsetof(struct zn_use, needed_peak), 0, false},
-				      use_needed_ratio = {offsetof(struct zn_use, needed_ratio), 4, false},
-				      use_limit = {offsetof(struct zn_use, now.limit), 0, false},
-				      use_swap = {offsetof(struct zn_use, now.swap), 0, true};
+static const struct zn_metric_job_use use_cpus = {offsetof(struct zn_use, cpus_milli), 3, false, true},
+				      use_throttled = {offsetof(struct zn_use, now.throttled_ns), 9, true, false},
+				      use_peak = {offsetof(struct zn_use, peak), 0, false, false},
+				      use_needed = {offsetof(struct zn_use, needed_peak), 0, false, false},
+				      use_needed_ratio = {offsetof(struct zn_use, needed_ratio), 4, false, true},
+				      use_limit = {offsetof(struct zn_use, now.limit), 0, false, true},
+				      use_swap = {offsetof(struct zn_use, now.swap), 0, true, true};
 static const struct zn_metric_job_gpu job_idle = {offsetof(struct zn_job_gpu, idle_ns), 9, true};
 
 static const struct zn_metric_figures
@@ -420,19 +420,19 @@ static const struct zn_metric table[] = {
 	{"zernel_job_energy_joules_total", COUNTER, "job_id,part", zn_metrics_job_energy, NULL,
 		"An estimate of the energy of a job. Of cpu, dram and node it has its share by CPU time for as long as the node's CPUs were busy, and by the CPUs that it was given for as long as they were idle; of each of its GPUs it has all, or an equal part where several jobs have it. node is as metered, and has the other parts in it. Absent where nothing counts a part, and gpu where that is so of one of its GPUs."},
 	{"zernel_job_cpus", GAUGE, "job_id", zn_metrics_job_use, &use_cpus,
-		"CPUs of this node that a job may use: as its prolog says, else as its control group allows, and no more than that group's quota."},
+		"CPUs of this node that a job that runs may use: as its prolog says, else as its control group allows, and no more than that group's quota."},
 	{"zernel_job_cpu_throttled_seconds_total", DETAIL_COUNTER, "job_id", zn_metrics_job_use, &use_throttled,
 		"Time for which the quota of a job's control group held its threads back, as of the last look. Absent without such a controller."},
 	{"zernel_job_memory_bytes", GAUGE, "job_id,kind", zn_metrics_job_memory, NULL,
 		"Memory of a job's control group: anon, what its processes hold; shmem, shared memory and files of tmpfs; kernel, on their behalf; file, cache of files, which the kernel takes back when memory is short."},
 	{"zernel_job_memory_swap_bytes", DETAIL_GAUGE, "job_id", zn_metrics_job_use, &use_swap,
-		"What of it is in swap. Absent with control groups of version 1."},
+		"What of it is in swap. Absent with control groups of version 1, and once a job has ended."},
 	{"zernel_job_memory_peak_bytes", DETAIL_GAUGE, "job_id", zn_metrics_job_use, &use_peak,
 		"Highest memory of a job's control group by the kernel's own mark, cache of files included."},
 	{"zernel_job_memory_needed_peak_bytes", DETAIL_GAUGE, "job_id", zn_metrics_job_use, &use_needed,
 		"Highest memory without cache of files: as seen at a look, or that mark less the most cache that was seen, whichever is more."},
 	{"zernel_job_memory_limit_bytes", GAUGE, "job_id", zn_metrics_job_use, &use_limit,
-		"Limit of that group. Absent without one."},
+		"Limit of that group. Absent without one, and once a job has ended."},
 	{"zernel_job_memory_needed_ratio", GAUGE, "job_id", zn_metrics_job_use, &use_needed_ratio,
 		"Memory of a job that runs without cache of files, over its limit, now: at 1 the kernel kills. Absent without a limit."},
 	{"zernel_job_pressure_seconds_total", DETAIL_COUNTER, "job_id,resource,kind", zn_metrics_job_pressure, NULL,

@@ -494,6 +494,8 @@ static void one_figure(struct zn_walk *w, const struct zn_job *job, const struct
 	const struct zn_metric_job_use *f = w->metric->arg;
 	uint64_t v = *(const uint64_t *)((const char *)use + f->offset);
 
+	if (f->momentary && !zn_job_runs(job))
+		return;
 	if (v && v != ZN_NOT_KNOWN)
 		use_series(w, job, NULL, NULL, v, f->decimals);
 	else if (!v && f->from_zero)

@@ -48,7 +48,7 @@ static void put_memory(struct zn_json *j, const struct zn_job *job, const struct
 	zn_json_key_known(j, "needed_peak_bytes", use->needed_peak);
 	key_scaled(j, "limit_bytes", use->now.limit, 0);
 	key_scaled(j, "efficiency", use->memory_ratio, 4);
-	key_scaled(j, "swap_bytes", use->now.swap, 0);
+	key_scaled(j, "swap_bytes", zn_job_runs(job) ? use->now.swap : ZN_NOT_KNOWN, 0);
 	if (zn_job_runs(job)) {
 		zn_json_key_open(j, "now_bytes", '{');
 		put_kinds(j, use, use->now.memory);

@@ -254,6 +254,39 @@ T(steps_of_a_job)
 	view.uses = NULL;
 }
 
+static void check_use(bool runs)
+{
+	static const char *const momentary[] = {"cpus", "memory_swap_bytes", "memory_limit_bytes"},
+				 *const kept[] = {"cpu_throttled_seconds_total", "memory_peak_bytes"};
+	char name[64];
+
+	render(true);
+	for (size_t i = 0; i < ZN_LEN(momentary); i++) {
+		snprintf(name, sizeof(name), "zernel_job_%s{" JOB "}", momentary[i]);
+		CHECK_EQ(count_with(name), runs);
+	}
+	for (size_t i = 0; i < ZN_LEN(kept); i++) {
+		snprintf(name, sizeof(name), "zernel_job_%s{" JOB "}", kept[i]);
+		CHECK_EQ(count_with(name), 1);
+	}
+}
+
+/* What it was given, and what it has in swap, is nobody's any more; what it used in all is. */
+T(what_a_job_has_is_of_no_moment_once_it_has_ended)
+{
+	static struct zn_job_uses uses;
+	struct zn_job *job = known_job();
+
+	zn_use_init(&uses, &jobs, NULL);
+	uses.use[job->slot] = (struct zn_job_use){
+		.serial = job->serial, .cpus_milli = 2000, .throttled_ns = 1, .peak = 4096, .limit = 8192, .swap = 0};
+	view.uses = &uses;
+	check_use(true);
+	job->state = ZN_JOB_ENDED;
+	check_use(false);
+	view.uses = NULL;
+}
+
 T(all_jobs_there_can_be)
 {
 	char id[16];
@@ -281,6 +314,7 @@ int main(void)
 	RUN(the_first_errors_of_an_old_job);
 	RUN(hostile_jobs);
 	RUN(steps_of_a_job);
+	RUN(what_a_job_has_is_of_no_moment_once_it_has_ended);
 	RUN(all_jobs_there_can_be);
 	return t_end();
 }

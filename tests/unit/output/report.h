@@ -20,7 +20,7 @@ bool zn_ready;
 #define USE                                                                                                            \
 	"\"cpu\":{\"seconds\":5,\"user_seconds\":3.75,\"system_seconds\":1.25,\"cpus\":2,\"efficiency\":0.7692,"       \
 	"\"throttled_seconds\":0.5},\"memory\":{\"peak_bytes\":80740352,\"needed_peak_bytes\":59768832,"               \
-	"\"limit_bytes\":104857600,\"efficiency\":0.57,\"swap_bytes\":0,"                                              \
+	"\"limit_bytes\":104857600,\"efficiency\":0.57,\"swap_bytes\":null,"                                           \
 	"\"highest_bytes\":{\"anon\":41943040,\"file\":20971520,\"shmem\":5242880,\"kernel\":4}},"                     \
 	"\"pressure\":{\"cpu\":{\"some_seconds\":0.000001,\"full_seconds\":0},\"memory\":{\"some_seconds\":1,"         \
 	"\"full_seconds\":0.000002},\"io\":{\"some_seconds\":0.000003,\"full_seconds\":0.000004}},"

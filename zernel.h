@@ -5301,7 +5301,7 @@ struct zn_cause_group {
 struct zn_cause_row {
 	uint32_t id;                                                               /* of the process */
 	uint64_t launch_ns, copy_ns, read_bytes, written_bytes, retransmits, sent; /* at the last tick */
-	uint64_t timed, untimed;                                                   /* launches, likewise */
+	uint64_t timed, ran;                                                       /* launches, likewise */
 	uint64_t stall_ns[ZN_STALL_COUNT]; /* lately: at each tick an eighth fades */
 	uint64_t read_rate;                /* bytes a second, likewise */
 	uint32_t cpus;                     /* on how many it may run; 0: not known */

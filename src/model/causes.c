@@ -52,17 +52,18 @@ static uint64_t sum_ns(const struct zn_agg *a, const struct zn_proc *p, enum zn_
 	return h ? h->sum_ns : 0;
 }
 
-/* Those that were counted and not timed took as long as the others of this tick; if none was timed it is not known. */
+/* Launches that ran and were not timed took as long as the others of this tick; if none was timed it is not known.
+ * Those that were recorded into a graph are in neither count. */
 static void read_launches(struct tick *t, struct zn_cause_row *r)
 {
 	const struct zn_hist *h = zn_arena_hist(t->c->agg->arena, t->p->hist[ZN_H_LAUNCH]);
 	uint64_t timed = zn_counter_advance(&r->timed, h ? h->calls : 0);
-	uint64_t untimed = zn_counter_advance(&r->untimed, t->p->count[ZN_C_LAUNCH_UNTIMED]);
+	uint64_t ran = zn_counter_advance(&r->ran, ZN_LAUNCHES(t->p->count));
 
 	t->launch_ns = zn_counter_advance(&r->launch_ns, h ? h->sum_ns : 0);
-	t->launch_unknown = untimed && !timed;
-	if (untimed && timed)
-		t->launch_ns = (uint64_t)((__uint128_t)t->launch_ns * (timed + untimed) / timed);
+	t->launch_unknown = ran && !timed;
+	if (ran > timed && timed)
+		t->launch_ns = (uint64_t)((__uint128_t)t->launch_ns * ran / timed);
 }
 
 /* Of several threads each state has its share of the one second; that a thread sleeps beside others is no state. */

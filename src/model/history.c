@@ -39,7 +39,7 @@ struct zn_history {
 	struct zn_hist now; /* launches since read_ns, of the process at hand */
 	uint32_t gpu_count;
 	struct gpu gpu[ZN_GPUS_MAX];
-	uint64_t untimed[ZN_PROCS_MAX]; /* launches that were not timed, at the last reading */
+	uint64_t launches[ZN_PROCS_MAX]; /* that ran, at the last reading */
 	struct process process[ZN_PROCS_MAX] __attribute__((aligned(4096)));
 };
 
@@ -72,13 +72,13 @@ static void take_difference(struct zn_hist *to, struct process *p, const struct 
 	to->max_ns = from ? from->max_ns : 0; /* of all time: no less than that of the step */
 }
 
-/* untimed: launches besides those in the histogram, which were counted alone. */
-static struct zn_point point_of(const struct zn_hist *launches, uint64_t untimed, uint64_t ns)
+/* ran: launches, of which those in the histogram are the ones that were timed. */
+static struct zn_point point_of(const struct zn_hist *timed, uint64_t ran, uint64_t ns)
 {
-	struct zn_summary s = zn_hist_summary(launches);
+	struct zn_summary s = zn_hist_summary(timed);
 
 	return (struct zn_point){
-		.rate = (float)((double)(s.count + untimed) * ZN_NS_PER_S / (double)ns),
+		.rate = (float)((double)ran * ZN_NS_PER_S / (double)ns),
 		.p50_us = (float)((double)s.p50_ns / 1e3),
 		.p99_us = (float)((double)s.p99_ns / 1e3),
 	};
@@ -96,22 +96,22 @@ static void process_read(struct zn_history *h, struct zn_agg *a, uint32_t row, u
 	const struct zn_proc *proc = zn_arena_proc(a->arena, row);
 	struct process *p = &h->process[row];
 	struct zn_point point;
-	uint64_t untimed;
+	uint64_t ran;
 
 	if (!proc)
 		return;
 	if (p->id != proc->id) {
 		/* it came after the last reading, with empty histograms */
 		memset(p->before, 0, sizeof(p->before));
-		h->untimed[row] = 0;
+		h->launches[row] = 0;
 		p->id = proc->id;
 		p->first = (uint32_t)h->steps;
 	}
 	take_difference(&h->now, p, zn_arena_hist(a->arena, proc->hist[ZN_H_LAUNCH]));
-	untimed = zn_counter_advance(&h->untimed[row], proc->count[ZN_C_LAUNCH_UNTIMED]);
+	ran = zn_counter_advance(&h->launches[row], ZN_LAUNCHES(proc->count));
 	if (!steps)
 		return;
-	point = point_of(&h->now, untimed, ns);
+	point = point_of(&h->now, ran, ns);
 	for (uint64_t i = newest_points(steps); i; i--)
 		p->point[(h->steps + steps - i) % ZN_HISTORY_POINTS] = point;
 }

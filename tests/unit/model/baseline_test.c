@@ -585,6 +585,7 @@ T(a_step_of_the_history_is_one_value)
 	p = claim(4242);
 	for (uint32_t i = 0; i < 5 * ZN_BASELINE_WARM + 4; i++) {
 		records(p, ZN_H_LAUNCH, 10000, 10);
+		p->count[ZN_C_LAUNCH_KERNEL] += 10;
 		tick(STEP_NS / 5);
 		CHECK_EQ(score_of(p, 0), ZN_SCORE_NONE);
 	}

@@ -250,15 +250,22 @@ T(launches_that_were_not_timed)
 	for (int warm = 0; warm < 2; warm++)
 		pass(&timed);
 	memcpy(before, group()->lost_ns, sizeof(before));
-	p->count[ZN_C_LAUNCH_UNTIMED] += 9;
+	p->count[ZN_C_LAUNCH_KERNEL] += 9;
+	p->count[ZN_C_LAUNCH_CAPTURED] += 90;
+	p->count[ZN_C_LAUNCH_UNTIMED] += 99;
 	pass(&timed);
 	CHECK_EQ(group()->lost_ns[ZN_CAUSE_LAUNCHES] - before[ZN_CAUSE_LAUNCHES], 900 * MS);
 	CHECK_EQ(group()->lost_ns[ZN_CAUSE_HOST] - before[ZN_CAUSE_HOST], 50 * MS);
 	memcpy(before, group()->lost_ns, sizeof(before));
+	p->count[ZN_C_LAUNCH_KERNEL] += 9;
 	p->count[ZN_C_LAUNCH_UNTIMED] += 9;
 	pass(&none);
 	CHECK_EQ(group()->lost_ns[ZN_CAUSE_LAUNCHES], before[ZN_CAUSE_LAUNCHES]);
 	CHECK_EQ(group()->lost_ns[ZN_CAUSE_HOST], before[ZN_CAUSE_HOST]);
+	p->count[ZN_C_LAUNCH_CAPTURED] += 9;
+	p->count[ZN_C_LAUNCH_UNTIMED] += 9;
+	pass(&none); /* it launched nothing, and that is known */
+	CHECK_EQ(group()->lost_ns[ZN_CAUSE_HOST] - before[ZN_CAUSE_HOST], 950 * MS);
 }
 
 /* What nobody has seen is not laid to anything. */
@@ -526,6 +533,7 @@ T(a_process_that_loads_its_data_itself)
 			for (int n = 0; n < 40; n++) {
 				p->count[ZN_C_STALL_CPU] += 950 * MS;
 				p->count[ZN_C_LAUNCH_KERNEL]++;
+				zn_memory_record(&memory, p, ZN_H_LAUNCH, 1000, 0);
 				p->count[ZN_C_WORKERS] = workers;
 				p->count[ZN_C_IO_READ_BYTES] += rows[i].read;
 				tick();

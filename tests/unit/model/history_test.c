@@ -43,6 +43,7 @@ static struct zn_proc *claim(uint32_t pid)
 
 static void launches(struct zn_proc *p, int count, uint64_t ns)
 {
+	p->count[ZN_C_LAUNCH_KERNEL] += (uint64_t)count;
 	while (count--)
 		zn_memory_record(&memory, p, ZN_H_LAUNCH, ns, 0);
 }
@@ -218,7 +219,15 @@ T(launches_before_the_first_reading)
 	CHECK(last(p)->rate == 10);
 }
 
-/* Counted at their entry and not timed: the rate has them, the quantiles do not. */
+/* As bpf/cuda_trace.bpf.c does while launches are sampled. */
+static void untimed(struct zn_proc *p, enum zn_counter kind, uint64_t count)
+{
+	p->count[kind] += count;
+	p->count[ZN_C_LAUNCH_UNTIMED] += count;
+}
+
+/* Counted at their entry and not timed: the rate has them, the quantiles do not. What is recorded into a graph is no
+ * launch, sampled or not. */
 T(launches_that_were_not_timed)
 {
 	struct zn_proc *p;
@@ -226,11 +235,17 @@ T(launches_that_were_not_timed)
 	start();
 	p = claim(7);
 	launches(p, 10, 100 * US);
-	p->count[ZN_C_LAUNCH_UNTIMED] += 990;
+	untimed(p, ZN_C_LAUNCH_KERNEL, 980);
+	untimed(p, ZN_C_LAUNCH_GRAPH, 10);
+	untimed(p, ZN_C_LAUNCH_CAPTURED, 500);
 	pass(5 * S);
 	CHECK(last(p)->rate == 200);
 	check_near(last(p)->p50_us, 100);
-	p->count[ZN_C_LAUNCH_UNTIMED] += 50;
+	untimed(p, ZN_C_LAUNCH_COOPERATIVE, 50);
+	pass(5 * S);
+	CHECK(last(p)->rate == 10);
+	p->count[ZN_C_LAUNCH_CAPTURED] += 500;
+	launches(p, 50, US);
 	pass(5 * S);
 	CHECK(last(p)->rate == 10);
 }
@@ -353,8 +368,10 @@ T(counts_beyond_32_bits)
 	h->bucket[zn_bucket_of(500 * US)] = 0xfffffff0;
 	pass(5 * S);
 	h->bucket[zn_bucket_of(500 * US)] += 100; /* past 2^32 */
+	p->count[ZN_C_LAUNCH_KERNEL] += 100;
 	pass(5 * S);
 	CHECK_EQ(last(p)->rate, 20);
+	check_near(last(p)->p50_us, 500);
 }
 
 T(end_is_the_newest_steps)

@@ -16,17 +16,38 @@
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 12];
 static struct zn_client client;
 
+/* Alerts that are faults of the node: all of a name, or those of one error. */
+static const struct {
+	const char *name, *error;
+} faults[] = {
+	{"gpu_ghost", NULL},
+	{"gpu_lost", NULL},
+	{"gpu_hardware_errors", NULL},
+	{"gpu_driver_not_answering", NULL},
+	{"gpu_amdgpu", "reset_failed"},
+	{"gpu_amdgpu", "uncorrectable"},
+	{"gpu_amdgpu", "deferred"},
+};
+
+static bool is_fault(struct zn_str alert, const char *name)
+{
+	char error[32];
+
+	zn_path_text(alert, "error", error, sizeof(error));
+	for (size_t i = 0; i < ZN_LEN(faults); i++)
+		if (!strcmp(name, faults[i].name) && (!faults[i].error || !strcmp(error, faults[i].error)))
+			return true;
+	return false;
+}
+
 /* An XID that is a program's doing says nothing of the node. */
 static bool is_of_node(struct zn_str alert, const char *name)
 {
-	static const char *const faults[] = {
-		"gpu_ghost", "gpu_amdgpu", "gpu_lost", "gpu_hardware_errors", "gpu_driver_not_answering"};
 	const struct zn_xid_about *about;
 	char xid[16];
 
-	for (size_t i = 0; i < ZN_LEN(faults); i++)
-		if (!strcmp(name, faults[i]))
-			return true;
+	if (is_fault(alert, name))
+		return true;
 	about = strcmp(name, "gpu_xid")
 		? NULL
 		: zn_xid_about((uint32_t)strtoul(zn_path_text(alert, "xid", xid, sizeof(xid)), NULL, 10));
@@ -35,11 +56,12 @@ static bool is_of_node(struct zn_str alert, const char *name)
 
 /* What a program may bring about without a fault of the node, so it is told, and drains none: a library of its own says
  * that a context is lost; a call of the driver does not come back, as its argument lies in a page of a file on FUSE, or
- * on a file server that hangs. */
+ * on a file server that hangs; amdgpu reports a page fault at an address that is not the program's, and a ring that
+ * timed out and a reset that went well after a kernel without an end. */
 static bool is_of_program(struct zn_str alert, const char *name)
 {
-	(void)alert;
-	return !strcmp(name, "cuda_context_lost") || !strcmp(name, "driver_unresponsive");
+	return !strcmp(name, "cuda_context_lost") || !strcmp(name, "driver_unresponsive") ||
+		(!strcmp(name, "gpu_amdgpu") && !is_of_node(alert, name));
 }
 
 /* The alerts that are so, in a line; how many there are. */

@@ -5,8 +5,8 @@ The library is a stand-in (tests/fake/hip.c); tests/real calls AMD's own."""
 import os
 import tempfile
 
-from harness import (CUDA, HIP, Actor, Daemon, check, equal, folder, main, shared_daemon, test, test_shared,
-                     wait_until)
+from harness import (CUDA, HIP, ZERNEL, Actor, Daemon, check, equal, folder, main, run, shared_daemon, test,
+                     test_shared, wait_until)
 from figures import by, copies
 from places import table
 
@@ -447,6 +447,30 @@ def errors_that_amdgpu_reports():
     equal([(a["alert"], a["pci"], a["error"]) for a in alerts], [("gpu_amdgpu", "0000:c3:00.0", "reset")], "what fires")
     check(any("amdgpu reported reset of the GPU at 0000:c3:00.0, 1 times" in line for line in daemon.lines()),
         "the log")
+
+
+@test  # what a program's wild pointer, or its kernel without an end, brings about drains no node
+def faults_of_the_node_and_bugs_of_programs():
+    path = f"{folder()}/kmsg"
+    os.mkfifo(path)
+    daemon = Daemon("--kmsg", path, "--push-interval-ms", "100")
+
+    def health(record, count):
+        with open(path, "w") as log:
+            log.write(f"3,1,1,-;amdgpu 0000:c3:00.0: amdgpu: {record}\n")
+        wait_until(lambda: sum(a["state"] == "firing" for a in daemon.json("/alerts")["alerts"]) == count, record)
+        return run([ZERNEL, "health", f"http://127.0.0.1:{daemon.port}"])
+
+    for i, record in enumerate(("[gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:32769)",
+                                "ring gfx_0.0.0 timeout, signaled seq=7, emitted seq=9", "GPU reset begin!")):
+        got = health(record, i + 1)
+        check(got.stdout.startswith("OK: zernel: no fault of the node; gpu_amdgpu: "), got.stdout)
+        equal((got.returncode, got.stdout.count("gpu_amdgpu")), (0, i + 1), record)
+    for i, record in enumerate(("GPU reset(1) failed", "2 uncorrectable hardware errors detected in umc block",
+                                "1 deferred hardware errors detected in umc block")):
+        got = health(record, i + 4)
+        check(got.stdout.startswith("ERROR: zernel: gpu_amdgpu: "), got.stdout)
+        equal((got.returncode, got.stdout.count("gpu_amdgpu")), (1, i + 1), record)
 
 
 if __name__ == "__main__":

@@ -5503,6 +5503,7 @@ const char *zn_amdgpu_label(enum zn_amdgpu_error e);
 struct zn_xid {
 	char pci[ZN_PCI_BYTES];
 	uint32_t xid;
+	bool nonfatal;                     /* the line itself says that nothing is broken: of 144 to 150, and of 154 */
 	enum zn_amdgpu_error amdgpu;       /* NONE: it is an XID */
 	uint64_t times, since_ns, last_ns; /* the first of them, and the last */
 	uint32_t pid;                      /* of the last one, as the driver says; 0: it names none */
@@ -5523,8 +5524,9 @@ struct zn_xids {
  * (sysctl kernel.dmesg_restrict), and later nothing. -errno: it is closed. */
 void zn_xids_why(const char *path, int err, char to[ZN_TEXT_MAX]); /* what an error of open() means */
 int zn_xids_open(struct zn_xids *x, const char *path);
-void zn_xids_tick(struct zn_xids *x);                                         /* never blocks, unless the path does */
-struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid); /* its entry; NULL: there is no room */
+void zn_xids_tick(struct zn_xids *x); /* never blocks, unless the path does */
+/* Its entry; NULL: there is no room. */
+struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid, bool nonfatal);
 void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e);
 void zn_xids_close(struct zn_xids *x);
 /* The text of a record; false: it reports no error of a GPU. */
@@ -5539,7 +5541,8 @@ struct zn_xid_about {
 	const char *class, *severity; /* application, memory, link, firmware or power; info, warning or critical */
 	const char *says, *next;
 };
-const struct zn_xid_about *zn_xid_about(uint32_t xid); /* NULL: nothing is known of it */
+/* nonfatal: as in struct zn_xid. NULL: nothing is known of it. */
+const struct zn_xid_about *zn_xid_about(uint32_t xid, bool nonfatal);
 
 /* ---- model/oom.c (zn_oom): what the kernel killed for want of memory. ---- */
 

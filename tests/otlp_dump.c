@@ -61,7 +61,7 @@ static int simulate(bool server)
 	strcpy(hardware.device[0].id, "0");
 	zn_reading_set(&hardware.device[0].now, ZN_FIGURE_ECC_UNCORRECTED, 3);
 	view.hardware = &hardware;
-	zn_xids_add(&xids, "0000:3b:00.0", 79); /* of no process */
+	zn_xids_add(&xids, "0000:3b:00.0", 79, false); /* of no process */
 	view.xids = &xids;
 	zn_agg_tick(&agg, zn_now_ns());
 	zn_sim_step(&sim, 6000);

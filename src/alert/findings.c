@@ -198,8 +198,9 @@ static bool say_kill(struct zn_finding *f, const struct zn_finding_of *of)
 /* What the number of an error of a GPU means, and what to do about it. */
 static void say_xid(struct zn_finding *f, const struct zn_alert *a)
 {
-	const struct zn_xid_about *about =
-		strcmp(f->rule, "gpu_xid") ? NULL : zn_xid_about((uint32_t)strtoul(zn_alert_label(a, "xid"), NULL, 10));
+	const struct zn_xid_about *about = strcmp(f->rule, "gpu_xid")
+		? NULL
+		: zn_xid_about((uint32_t)strtoul(zn_alert_label(a, "xid"), NULL, 10), *zn_alert_label(a, "nonfatal"));
 
 	if (!about)
 		return;

@@ -141,6 +141,7 @@ static void put_error(struct zn_out *o, struct zn_str e)
 {
 	put_value(o, "  GPU at ", e, "pci", "");
 	put_value(o, ": XID ", e, "xid", "");
+	put_value(o, ", nonfatal: ", e, "nonfatal", "");
 	put_value(o, ": amdgpu ", e, "amdgpu", "");
 	put_value(o, ", times: ", e, "times", "\n");
 }

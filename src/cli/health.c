@@ -48,9 +48,10 @@ static bool is_of_node(struct zn_str alert, const char *name)
 
 	if (is_fault(alert, name))
 		return true;
-	about = strcmp(name, "gpu_xid")
-		? NULL
-		: zn_xid_about((uint32_t)strtoul(zn_path_text(alert, "xid", xid, sizeof(xid)), NULL, 10));
+	if (strcmp(name, "gpu_xid"))
+		return false;
+	zn_path_text(alert, "xid", xid, sizeof(xid));
+	about = zn_xid_about((uint32_t)strtoul(xid, NULL, 10), zn_path_known(alert, "nonfatal"));
 	return about && !strcmp(about->severity, "critical");
 }
 

@@ -81,6 +81,25 @@ bool zn_xid_parse(struct zn_str s, char pci[ZN_PCI_BYTES], uint32_t *xid)
 	return true;
 }
 
+/* Whether the line itself says that nothing is broken (docs.nvidia.com/deploy/xid-errors): an NVLink's error, or the
+ * end of a recovery, as in
+ *   145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 12 (0x040988e2 0x00000008 ...)
+ *   154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)
+ * Some drivers name a process behind the number, so it is read from the end. */
+static bool is_nonfatal(uint32_t xid, struct zn_str s)
+{
+	const char *last = memrchr(s.at, xid == 154 ? '(' : ',', s.len);
+
+	if (!last || (xid != 154 && (xid < 144 || xid > 150)))
+		return false;
+	s = (struct zn_str){last + 1, (size_t)(s.at + s.len - last - 1)};
+	if (xid == 154)
+		return skip_text(&s, "None)");
+	for (skip_text(&s, " "); s.len && *s.at != ' '; s.len--)
+		s.at++;
+	return skip_text(&s, " Nonfatal ");
+}
+
 /* ---- amdgpu ---- */
 
 const char *zn_amdgpu_label(enum zn_amdgpu_error e)
@@ -144,34 +163,39 @@ enum zn_amdgpu_error zn_amdgpu_parse(struct zn_str s, char pci[ZN_PCI_BYTES])
 	return hardware_error(s);
 }
 
-static struct zn_xid *error_add(struct zn_xids *x, const char *pci, uint32_t xid, enum zn_amdgpu_error amdgpu)
+static bool is_same(const struct zn_xid *a, const struct zn_xid *b)
+{
+	return a->xid == b->xid && a->nonfatal == b->nonfatal && a->amdgpu == b->amdgpu && !strcmp(a->pci, b->pci);
+}
+
+static struct zn_xid *error_add(struct zn_xids *x, const char *pci, struct zn_xid e)
 {
 	uint32_t i = 0;
 
-	while (i < x->count && (x->xid[i].xid != xid || x->xid[i].amdgpu != amdgpu || strcmp(x->xid[i].pci, pci)))
+	snprintf(e.pci, sizeof(e.pci), "%s", pci);
+	while (i < x->count && !is_same(&x->xid[i], &e))
 		i++;
 	if (i == ZN_XIDS_MAX) {
 		x->lost++;
 		return NULL;
 	}
 	if (i == x->count) {
-		x->xid[i] = (struct zn_xid){.xid = xid, .amdgpu = amdgpu, .since_ns = zn_now_ns()};
-		snprintf(x->xid[i].pci, sizeof(x->xid[i].pci), "%s", pci);
-		x->count++;
+		e.since_ns = zn_now_ns();
+		x->xid[x->count++] = e;
 	}
 	x->xid[i].times++;
 	x->xid[i].last_ns = zn_now_ns();
 	return &x->xid[i];
 }
 
-struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid)
+struct zn_xid *zn_xids_add(struct zn_xids *x, const char *pci, uint32_t xid, bool nonfatal)
 {
-	return error_add(x, pci, xid, ZN_AMDGPU_NONE);
+	return error_add(x, pci, (struct zn_xid){.xid = xid, .nonfatal = nonfatal});
 }
 
 void zn_amdgpu_add(struct zn_xids *x, const char *pci, enum zn_amdgpu_error e)
 {
-	error_add(x, pci, 0, e);
+	error_add(x, pci, (struct zn_xid){.amdgpu = e});
 }
 
 /* "..., pid=1234, name=python3, ...", or, of nobody, "pid='<unknown>', name=<unknown>". */
@@ -217,7 +241,7 @@ static void take_line(struct zn_xids *x, struct zn_str line)
 	text++;
 	s = (struct zn_str){text, (size_t)(line.at + line.len - text)};
 	if (zn_xid_parse(s, pci, &xid))
-		note_process(zn_xids_add(x, pci, xid), s);
+		note_process(zn_xids_add(x, pci, xid, is_nonfatal(xid, s)), s);
 	else if ((amdgpu = zn_amdgpu_parse(s, pci)))
 		zn_amdgpu_add(x, pci, amdgpu);
 }

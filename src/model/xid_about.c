@@ -11,6 +11,9 @@
 #define REBOOT  "drain the node and restart it; if the error comes again, have GPU, slot and power looked at"
 #define LINK    "look at nvidia-smi nvlink -e; reset the GPUs of this link, and have it looked at if it comes again"
 #define RETIRED "the driver sets it aside at the next reset of the GPU: reset it once its jobs are done"
+#define NVLINK_NONFATAL                                                                                                \
+	"link", "warning", "an NVLink had an error that is not fatal",                                                 \
+		"look at nvidia-smi nvlink -e if programs fail, or if it comes again and again"
 
 static const struct zn_xid_about table[] = {
 	{13, "application", "warning", "a kernel of a program failed (graphics engine exception)", RERUN},
@@ -56,10 +59,26 @@ static const struct zn_xid_about table[] = {
 		"the line in the kernel's log says how: reset, restart of the node, or drain"},
 };
 
-const struct zn_xid_about *zn_xid_about(uint32_t xid)
+/* Of lines that say themselves that nothing is broken. */
+static const struct zn_xid_about nonfatals[] = {
+	{144, NVLINK_NONFATAL},
+	{145, NVLINK_NONFATAL},
+	{146, NVLINK_NONFATAL},
+	{147, NVLINK_NONFATAL},
+	{148, NVLINK_NONFATAL},
+	{149, NVLINK_NONFATAL},
+	{150, NVLINK_NONFATAL},
+	{154, "firmware", "info", "the driver says that the GPU need not be recovered any more",
+		"it was reset: nothing is to be done"},
+};
+
+const struct zn_xid_about *zn_xid_about(uint32_t xid, bool nonfatal)
 {
-	for (size_t i = 0; i < ZN_LEN(table); i++)
-		if (table[i].xid == xid)
-			return &table[i];
+	const struct zn_xid_about *in = nonfatal ? nonfatals : table;
+	size_t count = nonfatal ? ZN_LEN(nonfatals) : ZN_LEN(table);
+
+	for (size_t i = 0; i < count; i++)
+		if (in[i].xid == xid)
+			return &in[i];
 	return NULL;
 }

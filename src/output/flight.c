@@ -259,6 +259,8 @@ static bool gpu_error_item(const void *flight, struct zn_json *j, uint32_t i)
 		zn_json_key_text(j, "amdgpu", zn_amdgpu_label(x->xid[i].amdgpu));
 	else
 		zn_json_key_u64(j, "xid", x->xid[i].xid);
+	if (x->xid[i].nonfatal)
+		zn_json_key_text(j, "nonfatal", "yes");
 	zn_json_key_u64(j, "times", x->xid[i].times);
 	zn_json_close(j, '}');
 	return true;

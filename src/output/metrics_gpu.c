@@ -115,6 +115,8 @@ void zn_metrics_gpu_xids(struct zn_walk *w)
 		zn_walk_series(w);
 		zn_walk_label(w, "pci", x->xid[i].pci);
 		zn_walk_number(w, "xid", x->xid[i].xid);
+		if (x->xid[i].nonfatal)
+			zn_walk_label(w, "nonfatal", "yes");
 		zn_walk_integer(w, x->xid[i].times);
 	}
 }
@@ -126,7 +128,7 @@ void zn_metrics_gpu_xid_last(struct zn_walk *w)
 
 	for (uint32_t i = 0; x && i < x->count; i++) {
 		const struct zn_xid *e = &x->xid[i];
-		const struct zn_xid_about *about = zn_xid_about(e->xid);
+		const struct zn_xid_about *about = zn_xid_about(e->xid, e->nonfatal);
 
 		if (e->amdgpu)
 			continue;

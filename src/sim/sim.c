@@ -604,7 +604,7 @@ static void report_error(struct zn_sim *s)
 	if (!s->xids || s->elapsed_ms % ERROR_EVERY_MS)
 		return;
 	if (s->phase == ZN_SCENARIO_XID) {
-		zn_xids_add(s->xids, zn_sim_gpu_pci(BROKEN_GPU), BROKEN_XID);
+		zn_xids_add(s->xids, zn_sim_gpu_pci(BROKEN_GPU), BROKEN_XID, false);
 		fail_call(s);
 	} else if (s->phase == ZN_SCENARIO_AMDGPU)
 		zn_amdgpu_add(s->xids, zn_sim_gpu_pci(BROKEN_GPU), ZN_AMDGPU_RESET);

@@ -5,7 +5,8 @@ log."""
 import os
 import re
 
-from harness import NCCL, ZERNELD, Absent, Actor, Daemon, check, equal, folder, main, need, test, wait_until
+from harness import (NCCL, ZERNEL, ZERNELD, Absent, Actor, Daemon, check, equal, folder, main, need, run, test,
+                     wait_until)
 
 BROKEN = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus."
 XIDS, RECORDS = "zernel_gpu_xid_errors_total", "zernel_kernel_log_records_total"
@@ -43,6 +44,21 @@ def errors_are_counted_and_told():
     check(any("alert gpu_xid{pci=" in line and "XID 79 of the GPU at 0000:3b:00.0, 7 times" in line
         for line in daemon.lines()), "the log")
     equal(m.lost(), {}, "losses")
+
+
+@test
+def what_is_not_fatal_drains_no_node():
+    path = pipe()
+    daemon = Daemon("--kmsg", path, "--push-interval-ms", "100")
+    lines = ((0, "145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 12 (0x040988e2 0x00000008)"),
+             (0, "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"),
+             (1, "145, RLW_SRC_TRACK Fatal XC1 i0 Link 12 (0x040988e2 0x00000008)"),
+             (2, "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"))
+    for count, (faults, line) in enumerate(lines, 1):
+        write(path, f"3,1,1,-;NVRM: Xid (PCI:0019:01:00): {line}\n")
+        wait_until(lambda: sum(a["state"] == "firing" for a in daemon.json("/alerts")["alerts"]) == count, line)
+        health = run([ZERNEL, "health", f"http://127.0.0.1:{daemon.port}"])
+        equal((health.returncode, health.stdout.count("gpu_xid")), (int(faults > 0), faults), line)
 
 
 @test

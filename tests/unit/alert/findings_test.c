@@ -90,6 +90,18 @@ T(the_worst_of_a_rule_is_said)
 	CHECK_EQ(found[0].more, 3);
 }
 
+T(what_the_driver_says_is_not_fatal_is_a_warning)
+{
+	struct zn_alert *a;
+
+	start();
+	a = fire("gpu_xid", "warning", "job_id", "4711");
+	CHECK(zn_alert_label_add(a, zn_str_of("xid"), zn_str_of("145")));
+	CHECK(zn_alert_label_add(a, zn_str_of("nonfatal"), zn_str_of("yes")));
+	CHECK_EQ(zn_findings(&alerts, &job, found), 1);
+	CHECK(!found[0].critical && strstr(found[0].says, "XID 145 ") && strstr(found[0].says, "not fatal"));
+}
+
 /* It has no job_id: the process was of none. */
 T(a_kill_of_no_job_is_no_jobs)
 {
@@ -154,6 +166,7 @@ int main(void)
 	RUN(whom_an_alert_is_about);
 	RUN(what_a_cause_says_already_is_left_out);
 	RUN(the_worst_of_a_rule_is_said);
+	RUN(what_the_driver_says_is_not_fatal_is_a_warning);
 	RUN(a_kill_of_no_job_is_no_jobs);
 	RUN(what_is_critical_comes_first);
 	RUN(those_of_the_least_weight_are_left_out);

@@ -25,7 +25,8 @@ T(a_record)
 		     "\"threads\":{\"pid\":10,\"count\":1,\"seen\":[{\"tid\":10,\"name\":\"a\",\"state\":\"S\","
 		     "\"wchan\":\"pipe_read\",\"syscall\":\"0 0x4\"}]},"
 		     "\"memory\":{\"used_bytes\":5,\"limit_bytes\":9,\"oom_kills\":0},"
-		     "\"gpu_errors\":[{\"pci\":\"0000:01:00.0\",\"xid\":79,\"times\":1}],"
+		     "\"gpu_errors\":[{\"pci\":\"0000:01:00.0\",\"xid\":79,\"times\":1},"
+		     "{\"pci\":\"0000:01:00.0\",\"xid\":145,\"nonfatal\":\"yes\",\"times\":2}],"
 		     "\"processes\":[{\"pid\":10,\"progress_s_ago\":12,\"stalls\":{\"says\":\"it sleeps\"}}],"
 		     "\"communicators\":[{\"comm\":\"ab\",\"nranks\":4,\"ranks\":[{\"rank\":2,\"pid\":10,\"issued\":3,"
 		     "\"last_s_ago\":12.5}]}]}"),
@@ -36,7 +37,8 @@ T(a_record)
 		"\nThreads of the process that is waited for:\n  10 S a  in pipe_read  system call 0 0x4\n"
 		"\nCommunicators:\ncommunicator ab of 4 ranks\n"
 		"  rank 2  process 10  collectives issued: 3, the last one 12.5s ago\n"
-		"\nErrors of GPUs since the daemon started:\n  GPU at 0000:01:00.0: XID 79, times: 1\n");
+		"\nErrors of GPUs since the daemon started:\n  GPU at 0000:01:00.0: XID 79, times: 1\n"
+		"  GPU at 0000:01:00.0: XID 145, nonfatal: yes, times: 2\n");
 }
 
 T(what_is_not_there_is_left_out)

@@ -220,6 +220,61 @@ T(errors_of_both_drivers_are_kept_apart)
 	CHECK_EQ(x.xid[2].times, 1);
 }
 
+static const struct {
+	const char *text;
+	bool nonfatal;
+} severities[] = {
+	{"145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 12 (0x040988e2 0x00000008)", true},
+	{"145, RLW_SRC_TRACK Fatal XC1 i0 Link 12 (0x040988e2 0x00000008)", false},
+	{"149, pid=4, name=<unknown>, NETIR Nonfatal XC0 i0 Link -1 (0x000fe406 0x00000000)", true},
+	{"149, pid=4, name=x Nonfatal y, NETIR Fatal XC0 i0 Link -1 (0x000fe406)", false},
+	{"144, Nonfatal", false},
+	{"150, x Nonfatal", false},
+	{"150", false},
+	{"143, x Nonfatal XC1", false},
+	{"151, x Nonfatal XC1", false},
+	{"79, pid=7, x Nonfatal XC1", false},
+	{"154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", false},
+	{"154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", true},
+	{"154, x (", false},
+	{"154, x", false},
+};
+
+T(lines_that_say_that_nothing_is_broken)
+{
+	for (size_t i = 0; i < ZN_LEN(severities); i++) {
+		char record[160];
+		struct answer log[] = {{record, 0}, {NULL, EAGAIN}};
+
+		snprintf(record, sizeof(record), "3,1,1,-;NVRM: Xid (PCI:0000:3b:00): %s\n", severities[i].text);
+		play(log);
+		CHECK_EQ(x.count, 1);
+		if (x.xid[0].nonfatal != severities[i].nonfatal)
+			T_FAIL("%s", severities[i].text);
+	}
+}
+
+T(fatal_and_nonfatal_ones_are_kept_apart)
+{
+	static const struct answer log[] = {
+		{"3,1,1,-;NVRM: Xid (PCI:0000:3b:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2)\n", 0},
+		{"3,2,1,-;NVRM: Xid (PCI:0000:3b:00): 145, RLW_RXPIPE Fatal XC0 i0 Link 13 (0x0409a0c2)\n", 0},
+		{"3,3,1,-;NVRM: Xid (PCI:0000:3b:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2)\n", 0},
+		{NULL, EAGAIN},
+	};
+
+	play(log);
+	CHECK_EQ(x.count, 2);
+	CHECK_EQ(x.xid[0].times, 2);
+	CHECK_EQ(x.xid[1].times, 1);
+	for (uint32_t xid = 144; xid <= 150; xid++) {
+		CHECK_STR(zn_xid_about(xid, true)->severity, "warning");
+		CHECK_STR(zn_xid_about(xid, false)->severity, "critical");
+	}
+	CHECK_STR(zn_xid_about(154, true)->severity, "info");
+	CHECK_STR(zn_xid_about(154, false)->severity, "critical");
+}
+
 T(lines_that_are_no_record)
 {
 	static const struct answer log[] = {
@@ -261,8 +316,8 @@ T(a_full_table_drops_the_newcomer)
 {
 	x = (struct zn_xids){.fd = -1};
 	for (uint32_t i = 0; i < ZN_XIDS_MAX + 3; i++)
-		zn_xids_add(&x, "0000:3b:00.0", i);
-	zn_xids_add(&x, "0000:3b:00.0", 7);
+		zn_xids_add(&x, "0000:3b:00.0", i, false);
+	zn_xids_add(&x, "0000:3b:00.0", 7, false);
 	CHECK_EQ(x.count, ZN_XIDS_MAX);
 	CHECK_EQ(x.lost, 3);
 	CHECK_EQ(x.xid[7].times, 2);
@@ -381,9 +436,9 @@ T(whom_the_driver_names)
 		CHECK_EQ(pid, rows[i].pid);
 		CHECK_STR(command, rows[i].command);
 	}
-	CHECK_STR(zn_xid_about(79)->class, "link");
-	CHECK_STR(zn_xid_about(79)->severity, "critical");
-	CHECK(!zn_xid_about(7));
+	CHECK_STR(zn_xid_about(79, false)->class, "link");
+	CHECK_STR(zn_xid_about(79, false)->severity, "critical");
+	CHECK(!zn_xid_about(7, false) && !zn_xid_about(79, true));
 }
 
 int main(void)
@@ -393,6 +448,8 @@ int main(void)
 	RUN(records_of_amdgpu_are_told_apart);
 	RUN(only_the_kernel_itself_counts);
 	RUN(errors_of_both_drivers_are_kept_apart);
+	RUN(lines_that_say_that_nothing_is_broken);
+	RUN(fatal_and_nonfatal_ones_are_kept_apart);
 	RUN(lines_that_are_no_record);
 	RUN(what_was_overwritten_is_counted);
 	RUN(a_full_table_drops_the_newcomer);

@@ -39,16 +39,21 @@ T(errors_of_gpus)
 	CHECK_EQ(count_with("zernel_kernel_log_records_total{"), 0);
 	xids = (struct zn_xids){.fd = 0, .kernel = 11, .other = 13, .lost = 17};
 	for (int i = 0; i < 3; i++)
-		zn_xids_add(&xids, "0000:3b:00.0", 79);
-	zn_xids_add(&xids, "0000:c1:00.0", 31);
+		zn_xids_add(&xids, "0000:3b:00.0", 79, false);
+	zn_xids_add(&xids, "0000:c1:00.0", 31, false);
+	zn_xids_add(&xids, "0000:c1:00.0", 145, false);
+	zn_xids_add(&xids, "0000:c1:00.0", 145, true);
 	zn_amdgpu_add(&xids, "0000:c3:00.0", ZN_AMDGPU_RESET);
 	render(false);
-	CHECK_EQ(count_with("zernel_gpu_xid_errors_total{"), 2);
+	CHECK_EQ(count_with("zernel_gpu_xid_errors_total{"), 4);
 	CHECK_EQ(count_with("zernel_gpu_amdgpu_errors_total{"), 1);
 	CHECK_STR(value_of("zernel_gpu_amdgpu_errors_total{pci=\"0000:c3:00.0\",error=\"reset\"}"), "1");
 	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:3b:00.0\",xid=\"79\"}"), "3");
 	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:c1:00.0\",xid=\"31\"}"), "1");
-	CHECK_EQ(count_with("zernel_gpu_xid_last_time_seconds{"), 2);
+	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:c1:00.0\",xid=\"145\"}"), "1");
+	CHECK_STR(value_of("zernel_gpu_xid_errors_total{pci=\"0000:c1:00.0\",xid=\"145\",nonfatal=\"yes\"}"), "1");
+	CHECK_EQ(count_with("xid=\"145\",class=\"link\",severity=\"warning\","), 1);
+	CHECK_EQ(count_with("zernel_gpu_xid_last_time_seconds{"), 4);
 	CHECK_EQ(count_with(last_79), 1);
 	view.start_wall_ms += 7200000; /* the clock was set */
 	xids.xid[0].last_ns = view.start_ns + 1500 * ZN_NS_PER_MS;

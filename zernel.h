@@ -4513,6 +4513,9 @@ bool zn_gpus_grown(const struct zn_gpus *g, const char *nvidia);
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
 bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU is not known */
 bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
+/* Whether a number of SLURM_JOB_GPUS says which GPU is meant. With a static gres.conf it is the minor of the device's
+ * file, and only where all minors are in PCI order is that the index. */
+bool zn_gpus_numbered(const struct zn_gpus *g);
 /* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);
 void zn_uuid_text(char to[48], const uint8_t uuid[16]);

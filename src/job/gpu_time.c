@@ -85,7 +85,8 @@ static struct zn_job_gpu *gpu_of(struct zn_jobs *j, struct zn_job *job, uint32_t
 	return g;
 }
 
-/* One entry of SLURM_JOB_GPUS: "2", "0-3" or "GPU-...". */
+/* One entry of SLURM_JOB_GPUS: "2", "0-3" or "GPU-...". A number that says nothing certain is left out: which GPUs the
+ * job has, its processes' open devices show. */
 static void gpu_given(struct zn_jobs *j, struct zn_job *job, const char *item)
 {
 	uint32_t first, last;
@@ -96,6 +97,8 @@ static void gpu_given(struct zn_jobs *j, struct zn_job *job, const char *item)
 		last = (uint32_t)strtoul(end + 1, &end, 10);
 	if (end == item || *end || last < first || last - first >= ZN_GPUS_MAX)
 		first = last = ZN_UNKNOWN;
+	if (first != ZN_UNKNOWN && !zn_gpus_numbered(&j->agg->gpus))
+		return;
 	for (uint32_t i = first; i <= last; i++) {
 		struct zn_job_gpu *g;
 		char index[12];

@@ -533,6 +533,14 @@ static int gpu_by_text(struct zn_gpus *g, const struct zn_process_info *f, const
 	return gpu_by_name(g, f, text);
 }
 
+bool zn_gpus_numbered(const struct zn_gpus *g)
+{
+	for (uint32_t i = 0; i < g->nvidia; i++)
+		if (g->gpu[i].minor != (int)i)
+			return false;
+	return true;
+}
+
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])
 {
 	bool index = text[0] && text[strspn(text, "0123456789")] == 0;

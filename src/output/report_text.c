@@ -82,7 +82,7 @@ static void gpus_in_a_line(struct zn_out *o, struct zn_str r)
 			sums.count, sums.unused, zn_sheet_bytes(b, sums.highest, "peak_bytes"),
 			zn_sheet_bytes(c, sums.highest, "total_bytes"));
 	else
-		put_line(o, "GPU use            no GPU was allocated or used");
+		put_line(o, "GPU use            no GPU was used, or is known to be its own");
 }
 
 /* A report of an older version says nothing of it. */
@@ -204,7 +204,7 @@ static void put_gpus(struct zn_out *o, struct zn_str r)
 
 	zn_out_char(o, '\n');
 	if (!zn_json_next(list, &at, &key, &g)) {
-		put_line(o, "No GPU was allocated or used.");
+		put_line(o, "No GPU was used, or is known to be the job's.");
 		return;
 	}
 	put_line(o, "%-24s %8s %8s %5s %15s %15s", "GPU", "PEAK", "OF", "BUSY", "BUSY FOR", "IDLE FOR");

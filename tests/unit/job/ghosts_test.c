@@ -152,6 +152,26 @@ T(on_a_gpu_that_was_not_given)
 	}
 }
 
+/* The number may be of the device's file, as on a DGX A100 with a static gres.conf. */
+T(of_numbers_that_may_be_minors)
+{
+	const struct zn_job *job;
+
+	begin();
+	list_gpus(4);
+	agg.gpus.nvidia = 4;
+	agg.gpus.gpu[0].minor = 3, agg.gpus.gpu[3].minor = 0;
+	pass(1);
+	job = prolog("id=4711 uid=1000 gpus=0");
+	CHECK_EQ(job->gpu_count, 0);
+	hold(process_of(job->slot, PID), 3, GIB);
+	look();
+	look();
+	CHECK_EQ(ghosts.count, 0);
+	CHECK_EQ(job->gpu_count, 1); /* the device that it has open is the one */
+	CHECK(!strcmp(job->gpu[0].id, "3") && job->gpu[0].allocated);
+}
+
 /* Whoever has most leaves as much room as he takes. */
 T(a_share)
 {
@@ -173,6 +193,7 @@ int main(void)
 	RUN(without_its_main_thread);
 	RUN(of_no_job);
 	on_a_gpu_that_was_not_given();
+	RUN(of_numbers_that_may_be_minors);
 	RUN(a_share);
 	return t_end();
 }

@@ -49,6 +49,22 @@ T(allocated_gpus)
 	}
 }
 
+/* UUIDs say which GPUs are meant where minors and indices differ, numbers do not. */
+T(numbers_where_minors_are_in_another_order)
+{
+	const struct zn_job *job;
+
+	start();
+	list_gpus(4);
+	agg.gpus.nvidia = 4;
+	CHECK_EQ(prolog("id=4711 gpus=0-1,3")->gpu_count, 3);
+	agg.gpus.gpu[1].minor = 2, agg.gpus.gpu[2].minor = 1;
+	CHECK_EQ(prolog("id=4712 gpus=0-1,3")->gpu_count, 0);
+	job = prolog("id=4713 gpus=GPU-03");
+	CHECK_EQ(job->gpu_count, 1);
+	CHECK_STR(job->gpu[0].id, "2");
+}
+
 T(more_gpus_than_a_job_can_have)
 {
 	start();
@@ -351,6 +367,7 @@ T(utilization_as_a_source_tells_it)
 int main(void)
 {
 	allocated_gpus();
+	RUN(numbers_where_minors_are_in_another_order);
 	RUN(more_gpus_than_a_job_can_have);
 	RUN(idle_and_busy);
 	RUN(a_wait_is_busy_once_it_is_over);

@@ -213,7 +213,7 @@ T(energy)
 		snprintf(json, sizeof(json), "{\"cpu\":{\"efficiency\":0.5},\"memory\":{},\"gpus\":[]%s}",
 			energies[i].json);
 		CHECK(strstr(page_of((struct zn_str){json, strlen(json)}), energies[i].lines));
-		CHECK(strstr(page, "\nGPU use            no GPU was allocated or used\n"));
+		CHECK(strstr(page, "\nGPU use            no GPU was used, or is known to be its own\n"));
 		CHECK(strstr(line_of((struct zn_str){json, strlen(json)}), energies[i].line));
 	}
 }

@@ -4503,12 +4503,13 @@ void zn_visible_hip(struct zn_visible *to, const struct zn_visible *hip, const s
 struct zn_gpu_files zn_gpu_files_read(const char *path);
 
 #define ZN_NVIDIA_GPUS "/proc/driver/nvidia/gpus"
+#define ZN_DRM_NODES   "/sys/class/drm"
 /* Reads `nvidia`/<pci>/information (ZN_NVIDIA_GPUS), then what amdgpu has in `drm`/renderD<minor>/device
- * (/sys/class/drm), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no
+ * (ZN_DRM_NODES), in the order of the minors, which is that of HIP where all are seen. No driver: 0 GPUs, and no
  * error. */
 void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm);
-/* Whether there are more of NVIDIA's than were read, and no other GPU is known. */
-bool zn_gpus_grown(const struct zn_gpus *g, const char *nvidia);
+/* Whether there are more than were read; drm NULL: of NVIDIA's. */
+bool zn_gpus_grown(const struct zn_gpus *g, const char *nvidia, const char *drm);
 /* Adds to a GPU what the driver told a process about it. False: the driver spoke of another one. */
 bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
 bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU is not known */
@@ -4756,6 +4757,7 @@ struct zn_agg {
 	struct zn_arena *arena;
 	uint64_t measured; /* families on the kernel itself, 1 << enum zn_family; init(): all, as simulated data has */
 	struct zn_gpus gpus;
+	uint64_t drm_due_ns; /* when AMD's are looked for again */
 	struct zn_info info[ZN_PROCS_MAX];
 	uint32_t row[ZN_PROCS_MAX]; /* rows in use, ascending */
 	uint32_t row_count;
@@ -4790,9 +4792,10 @@ static inline bool zn_agg_measures(const struct zn_agg *a, enum zn_family f)
 }
 /* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
-/* NVIDIA's driver may be loaded later than the daemon, and lists its GPUs one by one (`nvidia`: ZN_NVIDIA_GPUS). All
- * are read anew, and looked up anew for each process, if there are more than before. */
-void zn_agg_follow_gpus(struct zn_agg *a, const char *nvidia);
+/* A driver may be loaded later than the daemon, and lists its GPUs one by one (`nvidia`: ZN_NVIDIA_GPUS; `drm`, which
+ * is looked at once a minute: ZN_DRM_NODES). All are read anew, and looked up anew for each process, if there are more
+ * than before. */
+void zn_agg_follow_gpus(struct zn_agg *a, const char *nvidia, const char *drm);
 void zn_agg_tick(struct zn_agg *a, uint64_t now_ns); /* a refresh, and new rates */
 /* All processes' histograms of one operation, gone ones included. The result lives until the next call. */
 const struct zn_hist *zn_agg_merge(struct zn_agg *a, enum zn_operation operation);

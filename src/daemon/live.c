@@ -41,7 +41,7 @@ int zn_live_open(struct zn_daemon *d, char why[ZN_TEXT_MAX])
 	zn_requests_init(&d->requests, &d->probe.arena);
 	zn_serving_init(&d->servings, &d->probe.arena);
 	d->requests.ended = zn_services_ended;
-	zn_gpus_read(&d->agg.gpus, ZN_NVIDIA_GPUS, "/sys/class/drm");
+	zn_gpus_read(&d->agg.gpus, ZN_NVIDIA_GPUS, ZN_DRM_NODES);
 	d->state.loading = true;
 	return 0;
 }

@@ -69,7 +69,7 @@ static void live_tick(struct zn_daemon *d)
 	zn_cost_after(&d->probe, &d->budget.file_ns, &d->budget.call_ns);
 	if (wanted)
 		zn_daemon_find_gpus(d);
-	zn_agg_follow_gpus(&d->agg, ZN_NVIDIA_GPUS);
+	zn_agg_follow_gpus(&d->agg, ZN_NVIDIA_GPUS, ZN_DRM_NODES);
 	zn_ends_check(&d->probe);
 	if (d->state.find)
 		services_tick(d);

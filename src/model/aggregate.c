@@ -319,14 +319,22 @@ static void comms_read(struct zn_agg *a)
 	a->comm_count = a->arena->ops->comms ? a->arena->ops->comms(a->arena, a->comms, ZN_COMMS_MAX) : 0;
 }
 
-void zn_agg_follow_gpus(struct zn_agg *a, const char *nvidia)
+#define DRM_NS (60 * ZN_NS_PER_S)
+
+void zn_agg_follow_gpus(struct zn_agg *a, const char *nvidia, const char *drm)
 {
-	if (!zn_gpus_grown(&a->gpus, nvidia))
+	uint64_t now_ns = zn_now_ns();
+	bool due = now_ns >= a->drm_due_ns;
+
+	if (due)
+		a->drm_due_ns = now_ns + DRM_NS;
+	if (!zn_gpus_grown(&a->gpus, nvidia, due ? drm : NULL))
 		return;
-	zn_gpus_read(&a->gpus, nvidia, "");
+	zn_gpus_read(&a->gpus, nvidia, drm);
 	for (uint32_t row = 0; row < ZN_LEN(a->info); row++)
 		memset(a->info[row].resolved, 0, sizeof(a->info[row].resolved));
-	zn_log(ZN_INFO, "gpus: the driver of NVIDIA has %u now", a->gpus.listed);
+	zn_log(ZN_INFO, "gpus: the drivers have %u of NVIDIA's and %u of AMD's now", a->gpus.nvidia,
+		a->gpus.listed - a->gpus.nvidia);
 }
 
 void zn_agg_refresh(struct zn_agg *a)

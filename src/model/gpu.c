@@ -232,14 +232,20 @@ static uint32_t partitions_of(int node)
 	return 0;
 }
 
+static int node_open(int dir, int minor)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "renderD%d", minor);
+	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* One node of the list, in the order of the minors: a GPU's partitions follow it. left: how many of them are in use. */
 static void amd_take(struct zn_gpus *g, int dir, int minor, uint32_t *left)
 {
-	char name[32], device[64];
-	int node;
+	char device[64];
+	int node = node_open(dir, minor);
 
-	snprintf(name, sizeof(name), "renderD%d", minor);
-	node = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (node < 0)
 		return;
 	if (is_amdgpu(node, device)) {
@@ -254,23 +260,59 @@ static void amd_take(struct zn_gpus *g, int dir, int minor, uint32_t *left)
 
 #define NODES_MAX 512 /* render nodes of a machine that are looked at */
 
-/* One entry stays for the unknown GPU. */
-static void amd_list(struct zn_gpus *g, const char *drm)
+static size_t minors_read(int nodes, int minor[NODES_MAX])
 {
-	int minor[NODES_MAX], nodes = open(drm, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct zn_names names = {.have = 0};
 	const struct dirent64 *e;
-	uint32_t left = 0;
 	size_t n = 0;
 
 	while (n < NODES_MAX && (e = zn_names_next(&names, nodes)))
 		if ((minor[n] = render_minor(e->d_name)) >= 0)
 			n++;
 	zn_sort(minor, n, sizeof(minor[0]), by_number);
+	return n;
+}
+
+/* One entry stays for the unknown GPU. */
+static void amd_list(struct zn_gpus *g, const char *drm)
+{
+	int minor[NODES_MAX], nodes = open(drm, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t n = minors_read(nodes, minor);
+	uint32_t left = 0;
+
 	for (size_t i = 0; i < n && g->count < ZN_GPUS_MAX - 1; i++)
 		amd_take(g, nodes, minor[i], &left);
 	if (nodes >= 0)
 		close(nodes);
+}
+
+/* How many there are, without their partitions, by links alone: no driver is asked. */
+static uint32_t amd_count(const char *drm)
+{
+	int minor[NODES_MAX], nodes = open(drm, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t n = minors_read(nodes, minor);
+	uint32_t count = 0;
+	char device[64];
+
+	for (size_t i = 0; i < n; i++) {
+		int node = node_open(nodes, minor[i]);
+
+		count += node >= 0 && is_amdgpu(node, device) && strchr(device, ':');
+		if (node >= 0)
+			close(node);
+	}
+	if (nodes >= 0)
+		close(nodes);
+	return count;
+}
+
+static bool amd_grown(const struct zn_gpus *g, const char *drm)
+{
+	uint32_t listed = 0;
+
+	for (uint32_t i = g->nvidia; i < g->listed; i++)
+		listed += g->gpu[i].pci[0] != 0;
+	return g->listed < ZN_GPUS_MAX - 1 && amd_count(drm) > listed;
 }
 
 /* ---- NVIDIA's, and all ---- */
@@ -316,15 +358,15 @@ void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm)
 	g->listed = g->count;
 }
 
-bool zn_gpus_grown(const struct zn_gpus *g, const char *nvidia)
+bool zn_gpus_grown(const struct zn_gpus *g, const char *nvidia, const char *drm)
 {
 	static char name[ZN_GPUS_MAX][PCI_NAME_MAX];
-	uint32_t n = g->listed == g->nvidia ? nvidia_names(nvidia, name) : 0, readable = 0;
+	uint32_t n = nvidia_names(nvidia, name), readable = 0;
 	char text[INFORMATION_BYTES];
 
 	for (uint32_t i = 0; i < n && n > g->nvidia; i++)
 		readable += read_information(text, nvidia, name[i]);
-	return readable > g->nvidia;
+	return readable > g->nvidia || (drm && amd_grown(g, drm));
 }
 
 /* ---- Open devices. ---- */

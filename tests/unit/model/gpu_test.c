@@ -169,15 +169,15 @@ T(a_list_that_comes_later)
 	const struct zn_proc p = {0};
 
 	zn_gpus_read(&gpus, root, "/nowhere");
-	CHECK(!zn_gpus_grown(&gpus, root));
+	CHECK(!zn_gpus_grown(&gpus, root, NULL));
 	CHECK(zn_gpus_resolve(&gpus, &p, &f, 0) == 0 && gpus.count == 1);
-	CHECK(!zn_gpus_grown(&gpus, root));
+	CHECK(!zn_gpus_grown(&gpus, root, NULL));
 	put(tree[0].pci, tree[0].text);
 	put(tree[1].pci, "");
-	CHECK(zn_gpus_grown(&gpus, root));
+	CHECK(zn_gpus_grown(&gpus, root, NULL));
 	zn_gpus_read(&gpus, root, "/nowhere");
 	CHECK_EQ(gpus.listed, 1);
-	CHECK(!zn_gpus_grown(&gpus, root)); /* the other one cannot be read */
+	CHECK(!zn_gpus_grown(&gpus, root, NULL)); /* the other one cannot be read */
 	take(tree[0].pci);
 	take(tree[1].pci);
 }
@@ -236,6 +236,7 @@ static void nodes_make(void)
 {
 	char command[512], folder[256];
 
+	strcpy(drm, "/tmp/proc_drm.XXXXXX");
 	if (!mkdtemp(drm))
 		abort();
 	for (size_t i = 0; i < ZN_LEN(nodes); i++) {
@@ -293,6 +294,28 @@ T(amd_gpus_are_listed_by_their_render_nodes)
 		CHECK_EQ(gpus.gpu[i].total_bytes, want[i].total_bytes);
 		CHECK_EQ(gpus.gpu[i].vendor, ZN_VENDOR_AMD);
 	}
+}
+
+/* Looked for once a minute; NVIDIA's, that come after them, take the first indices. */
+T(an_amd_driver_that_is_loaded_later)
+{
+	static struct zn_agg agg;
+
+	zn_agg_follow_gpus(&agg, root, "/nowhere");
+	nodes_make();
+	zn_agg_follow_gpus(&agg, root, drm);
+	CHECK_EQ(agg.gpus.listed, 0);
+	agg.drm_due_ns = 0;
+	zn_agg_follow_gpus(&agg, root, drm);
+	CHECK_EQ(agg.gpus.listed, 3);
+	CHECK(!zn_gpus_grown(&agg.gpus, root, drm));
+	put(tree[0].pci, tree[0].text);
+	zn_agg_follow_gpus(&agg, root, drm);
+	take(tree[0].pci);
+	nodes_remove();
+	CHECK_EQ(agg.gpus.nvidia, 1);
+	CHECK_EQ(agg.gpus.listed, 4);
+	CHECK(agg.drm_due_ns > zn_now_ns() + 50 * ZN_NS_PER_S);
 }
 
 #define RENDERS(n, ...) .render_count = n, .renders = {__VA_ARGS__}
@@ -887,6 +910,7 @@ int main(void)
 	RUN(uuid_as_text);
 	RUN(amd_uuid_as_text);
 	RUN(amd_gpus_are_listed_by_their_render_nodes);
+	RUN(an_amd_driver_that_is_loaded_later);
 	RUN(a_number_behind_an_index);
 	ordinals();
 	amd_ordinals();

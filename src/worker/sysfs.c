@@ -581,6 +581,15 @@ static uint64_t counted_since(const struct zn_sysfs_zone *z, uint64_t v)
 	return z->range > z->last ? z->range - z->last + v : v;
 }
 
+/* Whether a part has a counter that was read: a meter of it would say the same again. */
+static bool is_counted(const struct zn_sysfs *s, enum zn_energy part)
+{
+	for (uint32_t i = 0; i < s->zone_count; i++)
+		if (!s->zone[i].power && s->zone[i].part == part && s->zone[i].last_ns)
+			return true;
+	return false;
+}
+
 static void read_zone(struct zn_sysfs *s, struct zn_sysfs_zone *z, uint64_t now_ns)
 {
 	uint64_t v = number_in(s, s->root, "", z->path), past_ns = now_ns - z->last_ns, more;
@@ -699,7 +708,8 @@ void zn_sysfs_round(struct zn_sysfs *s, uint64_t now_ns)
 	if (devices >= 0)
 		close(devices);
 	for (uint32_t i = 0; i < s->zone_count; i++)
-		read_zone(s, &s->zone[i], now_ns);
+		if (!s->zone[i].power || !is_counted(s, s->zone[i].part))
+			read_zone(s, &s->zone[i], now_ns);
 	if (s->rounds % SLOW_ROUNDS == 0)
 		find_ports(s, now_ns);
 	s->rounds++;

@@ -346,6 +346,46 @@ T(meters_of_power_are_summed_up)
 	end();
 }
 
+static void put_meter(void)
+{
+	put("class/hwmon/hwmon1/name", "power_meter\n");
+	put("class/hwmon/hwmon1/device/power1_average", "600000000\n");
+}
+
+/* A counter of the whole platform and a meter are of the same energy; so are both of Grace's CPU. */
+T(what_is_counted_is_not_metered_too)
+{
+	begin();
+	put(ZONE "0/name", "psys\n");
+	put(ZONE "0/max_energy_range_uj", "262143328850\n");
+	put_meter();
+	look(2); /* the counter cannot be read */
+	CHECK_EQ(energy(ZN_ENERGY_NODE), 600000000);
+	put(ZONE "0/energy_uj", "10\n");
+	look(1);
+	put(ZONE "0/energy_uj", "1010\n");
+	look(1);
+	CHECK_EQ(energy(ZN_ENERGY_NODE), 600001000);
+	end();
+}
+
+/* The module of RAPL may be loaded later: found a minute after the meter. */
+T(a_counter_that_comes_after_the_meter)
+{
+	begin();
+	put_meter();
+	look(2);
+	put(ZONE "0/name", "psys\n");
+	put(ZONE "0/max_energy_range_uj", "262143328850\n");
+	put(ZONE "0/energy_uj", "10\n");
+	look(59);
+	CHECK_EQ(energy(ZN_ENERGY_NODE), 60 * 600000000ULL);
+	put(ZONE "0/energy_uj", "1010\n");
+	look(1);
+	CHECK_EQ(energy(ZN_ENERGY_NODE), 60 * 600000000ULL + 1000);
+	end();
+}
+
 T(an_empty_tree_says_nothing)
 {
 	begin();
@@ -561,6 +601,8 @@ int main(void)
 	RUN(rapl_wraps);
 	RUN(cray_counts_joules_of_the_node);
 	RUN(meters_of_power_are_summed_up);
+	RUN(what_is_counted_is_not_metered_too);
+	RUN(a_counter_that_comes_after_the_meter);
 	RUN(an_empty_tree_says_nothing);
 	RUN(gpus_come_and_go);
 	RUN(a_gpu_that_answers_no_more_is_lost);

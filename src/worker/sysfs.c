@@ -527,24 +527,34 @@ static void find_rapl(struct zn_sysfs *s, const char *name)
 	add_zone(s, &zone);
 }
 
+/* Reads a file of a meter. From Linux 6.16 on it is in the folder of hwmon, before in that of its device, where it has
+ * its name too (drivers/hwmon/acpi_power_meter.c). */
+static bool read_of_meter(struct zn_sysfs *s, const char *name, const char *folder, const char *file)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "class/hwmon/%s%s/%s", name, folder, file);
+	return read_text(s, s->root, "", path);
+}
+
 /* ACPI's meters of power: of the node, or of what Grace's firmware calls them. */
 static void find_meter(struct zn_sysfs *s, const char *name)
 {
 	struct zn_sysfs_zone zone = {.part = ZN_ENERGY_NODE, .unit = 1, .power = true};
-	char path[96];
+	const char *folder;
 
 	if (strncmp(name, "hwmon", 5) || strlen(name) > 40)
 		return;
-	snprintf(path, sizeof(path), "class/hwmon/%s/name", name);
-	if (!read_text(s, s->root, "", path) || !text_begins("power_meter"))
+	if ((!read_of_meter(s, name, "", "name") && !read_of_meter(s, name, "/device", "name")) ||
+		!text_begins("power_meter"))
 		return;
-	snprintf(path, sizeof(path), "class/hwmon/%s/device/power1_oem_info", name);
-	if (read_text(s, s->root, "", path) && !text_begins("Module Power")) {
+	folder = read_of_meter(s, name, "", "power1_average") ? "" : "/device";
+	if (read_of_meter(s, name, folder, "power1_oem_info") && !text_begins("Module Power")) {
 		if (!text_begins("CPU Power"))
 			return; /* it is part of another one */
 		zone.part = ZN_ENERGY_CPU;
 	}
-	snprintf(zone.path, sizeof(zone.path), "class/hwmon/%s/device/power1_average", name);
+	snprintf(zone.path, sizeof(zone.path), "class/hwmon/%s%s/power1_average", name, folder);
 	add_zone(s, &zone);
 }
 

@@ -327,23 +327,35 @@ T(cray_counts_joules_of_the_node)
 	end();
 }
 
+static void put_of_meter(unsigned hwmon, const char *folder, const char *file, const char *text)
+{
+	char name[96];
+
+	snprintf(name, sizeof(name), "class/hwmon/hwmon%u%s/%s", hwmon, folder, file);
+	put(name, text);
+}
+
+/* As before Linux 6.16, as from it on, and with a name that is in the other folder. */
 T(meters_of_power_are_summed_up)
 {
-	begin();
-	put("class/hwmon/hwmon0/name", "coretemp\n");
-	put("class/hwmon/hwmon1/name", "power_meter\n");
-	put("class/hwmon/hwmon1/device/power1_oem_info", "Module Power Socket 0\n");
-	put("class/hwmon/hwmon1/device/power1_average", "600000000\n");
-	put("class/hwmon/hwmon2/name", "power_meter\n");
-	put("class/hwmon/hwmon2/device/power1_oem_info", "CPU Power Socket 0\n");
-	put("class/hwmon/hwmon2/device/power1_average", "200000000\n");
-	put("class/hwmon/hwmon3/name", "power_meter\n");
-	put("class/hwmon/hwmon3/device/power1_oem_info", "Grace Power Socket 0\n");
-	put("class/hwmon/hwmon3/device/power1_average", "300000000\n");
-	look(4);
-	CHECK_EQ(energy(ZN_ENERGY_NODE), 1800000000);
-	CHECK_EQ(energy(ZN_ENERGY_CPU), 600000000);
-	end();
+	static const char *const rows[][2] = {{"/device", "/device"}, {"", ""}, {"", "/device"}};
+	static const char *const meters[][2] = {{"Module Power Socket 0\n", "600000000\n"},
+		{"CPU Power Socket 0\n", "200000000\n"}, {"Grace Power Socket 0\n", "300000000\n"}};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		begin();
+		put("class/hwmon/hwmon0/name", "coretemp\n");
+		put("class/hwmon/hwmon0/power1_average", "1000\n");
+		for (unsigned n = 0; n < ZN_LEN(meters); n++) {
+			put_of_meter(n + 1, rows[i][0], "name", "power_meter\n");
+			put_of_meter(n + 1, rows[i][1], "power1_oem_info", meters[n][0]);
+			put_of_meter(n + 1, rows[i][1], "power1_average", meters[n][1]);
+		}
+		look(4);
+		CHECK_EQ(energy(ZN_ENERGY_NODE), 1800000000);
+		CHECK_EQ(energy(ZN_ENERGY_CPU), 600000000);
+		end();
+	}
 }
 
 static void put_meter(void)

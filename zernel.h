@@ -3580,7 +3580,7 @@ int zn_procfs_status(const char *path, const char *key, char *to, size_t cap);
 struct zn_cpu_set {
 	uint64_t word[16];
 };
-uint32_t zn_cpu_set_count(const struct zn_cpu_set *s);
+uint32_t zn_procfs_cpus_in(const struct zn_cpu_set *s);
 /* On how many CPUs a process may run, by proc_root/PID/status; 0: not known. They are added to the set. */
 uint32_t zn_procfs_cpus(const char *proc_root, uint32_t pid, struct zn_cpu_set *to);
 /* Of its main thread alone, by proc_root/PID/schedstat: how long it ran, and waited for a CPU. False: not known. */

@@ -193,7 +193,7 @@ static uint32_t add_cpus(struct zn_cpu_set *to, const char *mask)
 	return bits;
 }
 
-uint32_t zn_cpu_set_count(const struct zn_cpu_set *s)
+uint32_t zn_procfs_cpus_in(const struct zn_cpu_set *s)
 {
 	uint32_t bits = 0;
 

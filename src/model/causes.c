@@ -130,7 +130,7 @@ static void ask_cpus(struct tick *t, struct zn_cause_row *r)
 static bool has_cpus(const struct tick *t, const struct zn_cause_row *r)
 {
 	const struct zn_cause_group *g = t->group;
-	uint32_t before = zn_cpu_set_count(&g->cpus[0]), now = zn_cpu_set_count(&g->cpus[1]);
+	uint32_t before = zn_procfs_cpus_in(&g->cpus[0]), now = zn_procfs_cpus_in(&g->cpus[1]);
 	uint32_t cpus = !t->c->proc ? r->cpus : before > now ? before : now;
 
 	return r->cpus > t->p->count[ZN_C_WORKERS] && cpus > g->workers_before;

@@ -56,7 +56,7 @@ T(status)
 	put("7/status", "Name:\tCpus_allowed:\\tff\nCpus_allowed:\t8\nNSpid:\t7\n");
 	CHECK_EQ(zn_procfs_cpus(root, 7, &set), 1);
 	CHECK(set.word[0] == 0xff00000009);
-	CHECK_EQ(zn_cpu_set_count(&set), 10);
+	CHECK_EQ(zn_procfs_cpus_in(&set), 10);
 	CHECK(!zn_procfs_contained(root, 7));
 	put("7/status", "Name:\tx\n");
 	CHECK_EQ(zn_procfs_cpus(root, 7, &set), 0);

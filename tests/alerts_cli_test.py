@@ -60,6 +60,10 @@ SEE = "; see zernel alerts --help\n"
 NO_ADDRESS = "no address (names other than localhost are not looked up): "
 
 
+HELD = socket.socket()  # nobody listens on its port, nor gets it while this runs
+HELD.bind(("127.0.0.1", 0))
+
+
 class Server:
     """Answers each connection's request with the next of its answers, the last one again and again, and hangs up."""
 
@@ -90,8 +94,7 @@ def write(folder, name, text):
 
 def bad_daemons(rules):
     """[(words, status, out, err)] of daemons that are none, or say no."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = f"http://127.0.0.1:{closed.getsockname()[1]}/metrics"
+    nobody = f"http://127.0.0.1:{HELD.getsockname()[1]}/metrics"
     cases = [(nobody, f"{nobody}: Connection refused\n"), ("unix:/none", "unix:/none: No such file or directory\n")]
     for url in ("https://127.0.0.1", "http://node1:9091", "http://127.0.0.1:0", "http://127.0.0.1:9091/json", "unix:"):
         cases.append((url, f"{NO_ADDRESS}'{url}'{SEE}"))

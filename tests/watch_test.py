@@ -1139,17 +1139,18 @@ def test_health():
     check(health() == (0, well + b"\n", ""), health())
     check(health(firing("gpu_idle"), firing("gpu_xid", xid="31")) == (0, well + b"\n", ""), "what is about programs")
     check(health({**firing("gpu_lost"), "state": "pending"}) == (0, well + b"\n", ""), "what is not so yet")
-    for fault in ("gpu_lost", "gpu_ghost", "gpu_amdgpu", "gpu_hardware_errors", "gpu_driver_not_answering"):
+    for fault, more in (("gpu_lost", {}), ("gpu_ghost", {}), ("gpu_amdgpu", {"error": "uncorrectable"}),
+                        ("gpu_hardware_errors", {}), ("gpu_driver_not_answering", {})):
         want = "ERROR: zernel: %s: %s fires\n" % (fault, fault)
-        check(health(firing(fault), firing("driver_unresponsive")) == (1, want.encode(), ""), fault)
+        check(health(firing(fault, **more), firing("driver_unresponsive")) == (1, want.encode(), ""), fault)
     check(health(firing("gpu_xid", xid="79"))[0] == 1, "an error that no program makes")
 
 
 def test_health_is_no_users_to_decide():
     """What a program of a user's own can bring about is told, and drains no node."""
-    for name in ("cuda_context_lost", "driver_unresponsive"):
+    for name, more in (("cuda_context_lost", {}), ("driver_unresponsive", {}), ("gpu_amdgpu", {"error": "page_fault"})):
         want = "OK: zernel: no fault of the node; %s: %s fires\n" % (name, name)
-        check(health(firing(name)) == (0, want.encode(), ""), health(firing(name)))
+        check(health(firing(name, **more)) == (0, want.encode(), ""), health(firing(name, **more)))
 
 
 def whys(*args, jobs=("4711", "train.py"), to=None):

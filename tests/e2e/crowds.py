@@ -188,8 +188,12 @@ def a_child_that_uses_a_gpu_is_no_worker():
     daemon.attached(CUDA)
     parent.do("ready(cuda); launch(cuda, 1)")
     child = parent.do(LOADER)
-    parent.do("os.write(ask, b'0')")
-    wait_until(lambda: of_pid(daemon, "zernel_dataloader_workers", parent.pid) == 1, "a worker")
+
+    def is_worker():  # once switches are watched, which is some time after the first launch
+        parent.do("os.write(ask, b'0')")
+        return of_pid(daemon, "zernel_dataloader_workers", parent.pid) == 1
+
+    wait_until(is_worker, "a worker")
     equal(followed(daemon), {child}, "children")
     parent.do("os.write(ask, b'1')")
     wait_until(lambda: child in daemon.metrics().pids(), "the child")

@@ -11,6 +11,7 @@
 
 #include "zernel.h"
 #include "t.h"
+#include "descriptors.h"
 #include "headless.h"
 
 #define NOBODY     65534
@@ -118,15 +119,12 @@ T(a_process_with_a_device_open)
 T(a_look_without_a_descriptor_is_none)
 {
 	pid_t pid = start(1);
-	struct rlimit files, none;
 
 	look(NULL_MAJOR);
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
-	none = (struct rlimit){0, files.rlim_max};
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	no_descriptors();
 	holders.swept_ns = 0;
 	zn_holders_run(&holders, UINT64_MAX);
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+	descriptors_again();
 	CHECK_EQ(holders.list.looks, 1);
 	CHECK(is_holder(pid));
 	holders.swept_ns = 0;

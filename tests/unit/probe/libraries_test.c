@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "zernel.h"
 #include "t.h"
+#include "descriptors.h"
 
 #define FIRST  61001 /* users */
 #define SECOND 61002
@@ -326,18 +326,15 @@ T(a_library_that_could_not_be_opened_at_first)
 /* No descriptor was left to open it with: it is counted, and looked for again. */
 T(a_library_for_which_no_descriptor_is_left)
 {
-	struct rlimit limit, none;
 	struct mapping user;
 
 	if (!is_root())
 		return;
 	begin();
 	user = start(SECOND);
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = (struct rlimit){0, limit.rlim_max};
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	no_descriptors();
 	take(&user);
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	descriptors_again();
 	CHECK_EQ(memory.arena.shared->lost[ZN_LOST_LIBRARY], 1);
 	CHECK(zn_libraries_again(libraries));
 	take(&user);
@@ -385,7 +382,6 @@ static uint32_t mappers(void)
 /* Without a free descriptor nobody can be asked whether he is still the one who mapped it. */
 T(who_maps_a_library_is_known_without_a_descriptor)
 {
-	struct rlimit limit, none;
 	struct mapping user;
 
 	if (!is_root())
@@ -393,11 +389,9 @@ T(who_maps_a_library_is_known_without_a_descriptor)
 	begin();
 	user = start(SECOND);
 	take(&user);
-	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = (struct rlimit){0, limit.rlim_max};
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	no_descriptors();
 	CHECK(zn_mapped_check(zn_libraries_mapped(libraries), UINT64_MAX));
-	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	descriptors_again();
 	CHECK_EQ(mappers(), 1);
 	stop(&user);
 	CHECK(zn_mapped_check(zn_libraries_mapped(libraries), UINT64_MAX));

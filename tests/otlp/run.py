@@ -127,7 +127,7 @@ def page_after_export(daemon):
 
 def page_and_export(receiver, daemon):
     """(when, page, [(labels, value)]) of the same state. If the daemon was stopped between the two timers, or during a
-    turn, there are steps between them, which the launches tell: then once more."""
+    turn, there is a tick between them, or there are steps, which the launches tell: then once more."""
     def look():
         start, page = page_after_export(daemon)
         # there is a later one, so this one is complete: they are sent one after another
@@ -135,7 +135,9 @@ def page_and_export(receiver, daemon):
         pushed = [(m, v[when]) for m, v in receiver.stored() if when in v]
         launches = {frozenset(k): v for k, v in page.all(f"{LATENCY}_seconds_count").items()}
         told = {named(m)[1]: v for m, v in pushed if m["__name__"] == f"{LATENCY}_hist_seconds_count"}
-        return (when, page, pushed) if told == launches and launches and min(launches.values()) > 5000 else None
+        ticks = [v for m, v in pushed if m["__name__"] == "zernel_ticks_total"]
+        same = told == launches and ticks == [page.one("zernel_ticks_total")]
+        return (when, page, pushed) if same and launches and min(launches.values()) > 5000 else None
     return wait_until(look, "an export, and a page of the same state", 90)
 
 
@@ -235,6 +237,10 @@ def counts(daemon):
             if n == "zernel_outbound_requests_total" and ("to", "otlp") in ls}
 
 
+def waiting(daemon):
+    return daemon.metrics().one("zernel_outbound_queue", to="otlp")
+
+
 @test
 def a_receiver_that_was_killed_gets_what_waited():
     receiver = Receiver()
@@ -242,6 +248,8 @@ def a_receiver_that_was_killed_gets_what_waited():
     wait_until(lambda: len(receiver.exports()) >= 3, "exports", PATIENCE)
     receiver.process.kill()
     killed = time.time() * 1000
+    queued = waiting(daemon)
+    wait_until(lambda: waiting(daemon) > queued, "an export made after that", PATIENCE)
     wait_until(lambda: counts(daemon)["retried"] >= 2, "tries", PATIENCE)
     equal(daemon.metrics().one("zernel_outbound_down", to="otlp"), 1, "receivers that are down")
     before = counts(daemon)["ok"]
@@ -258,8 +266,7 @@ def a_receiver_that_was_killed_gets_what_waited():
 def nobody_takes(daemon, harm):
     """With a receiver that was stopped or killed: from the second export that waits on none is taken."""
     def queued(n):
-        wait_until(lambda: daemon.metrics().one("zernel_outbound_queue", to="otlp") >= n, f"{n} exports that wait",
-            PATIENCE)
+        wait_until(lambda: waiting(daemon) >= n, f"{n} exports that wait", PATIENCE)
         return counts(daemon)["ok"]
     equal(queued(2), queued(3), f"requests that were taken under {harm}")
 

@@ -4475,6 +4475,7 @@ struct zn_gpus {
 	uint32_t count;
 	uint32_t listed;       /* how many of them the drivers' own lists have: indices come from there alone */
 	uint32_t nvidia;       /* how many of those are NVIDIA's; AMD's follow */
+	const char *root;      /* where NVIDIA's list is, its caller's; NULL: there is none */
 	struct zn_quota quota; /* of names */
 };
 #define ZN_GPU_NAMES    8   /* that one user may give, unless he has MIG instances; root has no such limit */
@@ -4515,7 +4516,8 @@ bool zn_gpu_identify(struct zn_gpu *gpu, const struct zn_proc_gpu *seen);
 bool zn_gpu_unknown(const struct zn_gpu *gpu); /* the entry for memory whose GPU is not known */
 bool zn_gpu_shown(const struct zn_gpu *gpu);   /* it is in use or known to the driver: its slot is not free */
 /* Whether a number of SLURM_JOB_GPUS says which GPU is meant. With a static gres.conf it is the minor of the device's
- * file, and only where all minors are in PCI order is that the index. */
+ * file, and only where all minors are in PCI order is that the index. Where a GPU is divided, Slurm counts instances
+ * (gres_common_prep_set_env() of Slurm). */
 bool zn_gpus_numbered(const struct zn_gpus *g);
 /* How a GPU that SLURM_JOB_GPUS lists by index or UUID is called here, whether it is in use or not. */
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48]);

@@ -352,6 +352,7 @@ static void nvidia_list(struct zn_gpus *g, const char *root)
 void zn_gpus_read(struct zn_gpus *g, const char *nvidia, const char *drm)
 {
 	memset(g, 0, sizeof(*g));
+	g->root = nvidia;
 	nvidia_list(g, nvidia);
 	g->nvidia = g->count;
 	amd_list(g, drm);
@@ -575,12 +576,55 @@ static int gpu_by_text(struct zn_gpus *g, const struct zn_process_info *f, const
 	return gpu_by_name(g, f, text);
 }
 
+/* ---- Numbers of Slurm's. ---- */
+
+static int open_folder(int at, const char *path)
+{
+	return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* gpu: a folder such as gpu0, whose mig has a folder for each instance, such as gi1. */
+static bool is_divided(int capabilities, const char *gpu)
+{
+	char path[64];
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *e;
+	bool found = false;
+	int dir;
+
+	snprintf(path, sizeof(path), "%.40s/mig", gpu);
+	dir = open_folder(capabilities, path);
+	while (!found && (e = zn_names_next(&names, dir)))
+		found = !strncmp(e->d_name, "gi", 2);
+	if (dir >= 0)
+		close(dir);
+	return found;
+}
+
+/* They come and go while the node runs, so it is looked at each time. */
+static bool any_divided(const struct zn_gpus *g)
+{
+	int gpus = g->root ? open_folder(AT_FDCWD, g->root) : -1,
+	    dir = gpus < 0 ? -1 : open_folder(gpus, "../capabilities");
+	struct zn_names names = {.have = 0};
+	const struct dirent64 *e;
+	bool found = false;
+
+	while (!found && (e = zn_names_next(&names, dir)))
+		found = !strncmp(e->d_name, "gpu", 3) && is_divided(dir, e->d_name);
+	if (dir >= 0)
+		close(dir);
+	if (gpus >= 0)
+		close(gpus);
+	return found;
+}
+
 bool zn_gpus_numbered(const struct zn_gpus *g)
 {
 	for (uint32_t i = 0; i < g->nvidia; i++)
 		if (g->gpu[i].minor != (int)i)
 			return false;
-	return true;
+	return !any_divided(g);
 }
 
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])

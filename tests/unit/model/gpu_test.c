@@ -897,6 +897,27 @@ T(majors_of_devices)
 	CHECK_EQ(zn_gpu_files_read(path).instance, 0);
 }
 
+/* Slurm counts instances like GPUs, so that its numbers are no indices as long as there is one. */
+T(numbers_on_a_node_with_instances)
+{
+	char top[] = "/tmp/proc_test.XXXXXX", gpus_at[64], instance[96], command[256];
+
+	if (!mkdtemp(top))
+		abort();
+	snprintf(gpus_at, sizeof(gpus_at), "%s/gpus", top);
+	snprintf(instance, sizeof(instance), "%s/capabilities/gpu3/mig/gi1", top);
+	snprintf(command, sizeof(command), "mkdir -p %s %s/capabilities/gpu0/mig %s", gpus_at, top, instance);
+	if (system(command))
+		abort();
+	zn_gpus_read(&gpus, gpus_at, "/nowhere");
+	CHECK(!zn_gpus_numbered(&gpus));
+	rmdir(instance);
+	CHECK(zn_gpus_numbered(&gpus));
+	snprintf(command, sizeof(command), "rm -r %s", top);
+	CHECK_EQ(system(command), 0);
+	CHECK(zn_gpus_numbered(&gpus)); /* the driver was unloaded */
+}
+
 int main(void)
 {
 	if (!mkdtemp(root))
@@ -928,6 +949,7 @@ int main(void)
 	RUN(names_of_users_have_shares);
 	RUN(instances_on_a_node_with_a_list);
 	RUN(majors_of_devices);
+	RUN(numbers_on_a_node_with_instances);
 	rmdir(root);
 	open_devices(); /* the last one, as it has mounts of its own from there on */
 	return t_end();

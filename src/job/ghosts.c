@@ -26,18 +26,20 @@ bool zn_ghosts_add(struct zn_ghosts *g, const struct zn_ghost *ghost)
 	return true;
 }
 
-/* Since when the same process has been one for the same reason. */
-static uint64_t since_of(
-	const struct zn_ghosts *g, uint32_t before_count, const struct zn_ghost *ghost, uint64_t now_ns)
+/* Since when the same process has been one for the same reason. Its job may have been forgotten since. */
+static void go_on(const struct zn_ghosts *g, uint32_t before_count, struct zn_ghost *ghost, uint64_t now_ns)
 {
+	ghost->since_ns = now_ns;
 	for (uint32_t i = 0; i < before_count; i++) {
 		const struct zn_ghost *b = &g->before[i];
 
-		if (b->pid == ghost->pid && b->start_ticks == ghost->start_ticks && b->why == ghost->why &&
-			!strcmp(b->gpu, ghost->gpu))
-			return b->since_ns;
+		if (b->pid != ghost->pid || b->start_ticks != ghost->start_ticks || b->why != ghost->why ||
+			strcmp(b->gpu, ghost->gpu))
+			continue;
+		ghost->since_ns = b->since_ns;
+		if (!ghost->job[0])
+			memcpy(ghost->job, b->job, sizeof(ghost->job));
 	}
-	return now_ns;
 }
 
 /* The tracked process of this number: its row; ZN_PROCS_MAX: none. */
@@ -103,7 +105,7 @@ static void judge_holders(struct zn_ghosts *g, struct zn_jobs *jobs, uint32_t be
 
 		if (!is_ghost(g, jobs, h, &ghost) || !lives_on(h))
 			continue;
-		ghost.since_ns = since_of(g, before_count, &ghost, now_ns);
+		go_on(g, before_count, &ghost, now_ns);
 		ghost.bytes = bytes_of(jobs->agg, h->pid);
 		zn_ghosts_add(g, &ghost);
 	}
@@ -157,7 +159,7 @@ static void judge_shares(
 		snprintf(ghost.job, sizeof(ghost.job), "%s", job->id);
 		snprintf(ghost.gpu, sizeof(ghost.gpu), "%s", gpu->id);
 		ghost.bytes = share[n - 1].partial ? ZN_NOT_KNOWN : share[n - 1].sum.used_bytes;
-		ghost.since_ns = since_of(g, before_count, &ghost, now_ns);
+		go_on(g, before_count, &ghost, now_ns);
 		zn_ghosts_add(g, &ghost);
 	}
 }

@@ -47,6 +47,15 @@ static struct zn_job_ref job_of(const struct zn_holders *h, uint32_t pid)
 	return job;
 }
 
+/* Of a job that was forgotten no tag is left: it is known by the look before. */
+static struct zn_job_ref job_before(const struct zn_holders *h, uint32_t pid, uint64_t start_ticks)
+{
+	for (uint32_t i = 0; i < h->list.count; i++)
+		if (h->list.holder[i].pid == pid && h->list.holder[i].start_ticks == start_ticks)
+			return h->list.holder[i].job;
+	return (struct zn_job_ref){0};
+}
+
 static bool has_room(const struct zn_holders_list *l, uint32_t uid)
 {
 	uint32_t own = 0;
@@ -74,6 +83,8 @@ static void look_at_process(struct zn_holders *h, uint32_t pid)
 	struct zn_job_ref job = job_of(h, pid);
 	enum zn_open_gpus gpus;
 
+	if (!job.serial)
+		job = job_before(h, pid, start_ticks);
 	if (uid == ZN_UNKNOWN || (!uid && !job.serial) || !start_ticks || !has_room(&h->found, uid))
 		return;
 	for (int i = 0; i < ZN_MAJOR_WORDS; i++)

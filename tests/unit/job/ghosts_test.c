@@ -69,6 +69,23 @@ T(of_a_job_that_has_ended)
 	CHECK_EQ(ghosts.count, 0);
 }
 
+/* It stays one without a pause, and whose it was stays known. */
+T(of_a_job_that_is_forgotten_meanwhile)
+{
+	struct zn_job *job;
+
+	begin();
+	job = prolog("id=4711 uid=1000");
+	held_by(holder(1000, (struct zn_job_ref){job->slot, job->serial}));
+	epilog("id=4711");
+	for (int i = 0; i < 400; i++)
+		look();
+	CHECK_EQ(job->state, ZN_JOB_FREE);
+	CHECK_EQ(ghosts.count, 1);
+	CHECK_STR(ghosts.ghost[0].job, "4711");
+	CHECK_EQ(zn_ghosts_count(&ghosts, ZN_GHOST_JOB_ENDED, clock_ns), 1);
+}
+
 T(of_a_job_that_was_forgotten)
 {
 	begin();
@@ -189,6 +206,7 @@ T(a_share)
 int main(void)
 {
 	RUN(of_a_job_that_has_ended);
+	RUN(of_a_job_that_is_forgotten_meanwhile);
 	RUN(of_a_job_that_was_forgotten);
 	RUN(without_its_main_thread);
 	RUN(of_no_job);

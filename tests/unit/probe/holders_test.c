@@ -134,6 +134,38 @@ T(a_look_without_a_descriptor_is_none)
 	end(pid);
 }
 
+static void look_again(void)
+{
+	holders.swept_ns = 0;
+	zn_holders_run(&holders, UINT64_MAX);
+}
+
+static struct zn_holder *holder_of(pid_t pid)
+{
+	for (uint32_t i = 0; i < holders.list.count; i++)
+		if (holders.list.holder[i].pid == (uint32_t)pid)
+			return &holders.list.holder[i];
+	abort();
+}
+
+/* When it is forgotten, its tags go. The next process of that number has none of it. */
+T(a_job_that_was_forgotten_is_remembered_by_its_process)
+{
+	pid_t pid = start(1);
+
+	look(NULL_MAJOR);
+	CHECK_EQ(holder_of(pid)->job.serial, 0);
+	holder_of(pid)->job = (struct zn_job_ref){3, 99};
+	look_again();
+	look_again();
+	CHECK_EQ(holder_of(pid)->job.slot, 3);
+	CHECK_EQ(holder_of(pid)->job.serial, 99);
+	holder_of(pid)->start_ticks--;
+	look_again();
+	CHECK_EQ(holder_of(pid)->job.serial, 0);
+	end(pid);
+}
+
 /* Nobody has a GPU open where there is none: that is known, too. */
 T(without_a_driver_nobody_is_one)
 {
@@ -191,6 +223,7 @@ int main(void)
 	probe.arena = memory.arena;
 	RUN(a_process_with_a_device_open);
 	RUN(a_look_without_a_descriptor_is_none);
+	RUN(a_job_that_was_forgotten_is_remembered_by_its_process);
 	RUN(without_a_driver_nobody_is_one);
 	RUN(a_process_with_more_files_than_are_looked_at);
 	RUN(a_process_without_its_main_thread);

@@ -11,8 +11,10 @@
 
 #define ROOM     16                  /* slots that are kept free while there are jobs that have ended */
 #define SHOWN_NS (300 * ZN_NS_PER_S) /* after its end, however often it is scraped */
-/* How long a job of which nothing is there may be behind Slurm's limit of its time, which can be moved */
-#define OVERDUE_NS (3600 * ZN_NS_PER_S)
+/* How long a job of which nothing is there may be behind Slurm's limit of its time, which can be moved: one that began
+ * under this daemon should have told of its end, too. */
+#define OVERDUE_NS      (3600 * ZN_NS_PER_S)
+#define OVERDUE_HERE_NS (24 * OVERDUE_NS)
 
 /* Nobody sends an epilog for it. */
 static bool by_hand(const struct zn_job *job)
@@ -208,13 +210,15 @@ static uint64_t last_sign(struct zn_jobs *j, const struct zn_job *job)
 	return gone_ns > epilog_ns ? gone_ns : epilog_ns;
 }
 
-/* When Slurm's limit of time was over for a job that only a file tells of: it may have ended while no daemon ran, and
- * then no sign of its end comes. 0: something of it is there, or it may still run. */
+/* When Slurm's limit of time was over for a job that only its prolog or a file tells of: it may have ended while no
+ * daemon ran, or an epilog before ours may have failed, and then no sign of its end comes. 0: something of it is there,
+ * or it may still run. */
 static uint64_t limit_passed(struct zn_jobs *j, const struct zn_job *job)
 {
+	bool told = job->source == ZN_JOB_BY_FILE || job->source == ZN_JOB_BY_PROLOG;
 	uint64_t limit_s, now_s;
 
-	if (job->source != ZN_JOB_BY_FILE || by_hand(job) || job->processes || zn_job_shared_of(j, job)->cgroup_seen)
+	if (!told || by_hand(job) || job->processes || zn_job_shared_of(j, job)->cgroup_seen)
 		return 0;
 	limit_s = strtoull(zn_job_said(job, ZN_KEY_END_TIME), NULL, 10);
 	now_s = zn_wall_ms() / 1000;
@@ -225,9 +229,10 @@ static uint64_t limit_passed(struct zn_jobs *j, const struct zn_job *job)
 static uint64_t ended_without_sign(struct zn_jobs *j, const struct zn_job *job, uint64_t now_ns)
 {
 	uint64_t limit_ns = limit_passed(j, job);
+	uint64_t overdue_ns = job->source == ZN_JOB_BY_FILE ? OVERDUE_NS : OVERDUE_HERE_NS;
 
 	if (limit_ns)
-		return zn_job_clamp_before(now_ns, limit_ns) >= OVERDUE_NS ? limit_ns : 0;
+		return zn_job_clamp_before(now_ns, limit_ns) >= overdue_ns ? limit_ns : 0;
 	return job->empty_ns && zn_job_clamp_before(now_ns, job->empty_ns) >= ZN_JOB_GRACE_NS ? job->empty_ns : 0;
 }
 

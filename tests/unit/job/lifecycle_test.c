@@ -480,19 +480,34 @@ T(a_job_that_only_its_record_tells_of_ends_behind_its_limit)
 	CHECK_EQ(job->state, ZN_JOB_FREE); /* an hour after its end it is not shown any more */
 }
 
+/* An epilog before ours failed, so that ours was not run, and Slurm has no control groups. */
+T(a_job_whose_epilog_never_comes_ends_a_day_behind_its_limit)
+{
+	struct zn_job *job = job_of_record(RECORD, ZN_JOB_BY_PROLOG);
+
+	pass(11);
+	CHECK_EQ(job->state, ZN_JOB_ENDING);
+	pass_ms((24 * 3600 - 2) * 1000);
+	CHECK_EQ(told.ended, 0);
+	pass(1);
+	CHECK_EQ(told.ended, 1);
+	CHECK_EQ(job->end_ns, 1010 * ZN_NS_PER_S);
+}
+
 T(a_job_that_may_still_run_has_no_end_by_its_limit)
 {
-	static const char *const texts[] = {RECORD, RECORD, RECORD, "id=4711 uid=1000",
+	static const char *const texts[] = {RECORD, RECORD, "id=4711 uid=1000",
 		"id=4711 uid=1000 end_time=9223372036854775807", RECORD " cgroup=/app.slice"};
 
-	for (size_t i = 0; i < ZN_LEN(texts); i++) {
-		struct zn_job *job = job_of_record(texts[i], i ? ZN_JOB_BY_FILE : ZN_JOB_BY_PROLOG);
+	for (size_t i = 0; i < 2 * ZN_LEN(texts); i++) {
+		enum zn_job_source source = i % 2 ? ZN_JOB_BY_FILE : ZN_JOB_BY_PROLOG;
+		struct zn_job *job = job_of_record(texts[i / 2], source);
 
-		if (i == 1)
+		if (i / 2 == 0)
 			group("4711", 77);
-		if (i == 2)
+		if (i / 2 == 1)
 			process_of(job->slot, PID);
-		pass_ms(7200 * 1000);
+		pass_ms(48 * 3600 * 1000);
 		pass(1);
 		CHECK_EQ(job->state, ZN_JOB_RUNNING);
 		CHECK_EQ(told.ended, 0);
@@ -771,6 +786,7 @@ int main(void)
 	RUN(from_a_file_that_is_older_than_the_clock);
 	RUN(a_daemon_that_comes_back);
 	RUN(a_job_that_only_its_record_tells_of_ends_behind_its_limit);
+	RUN(a_job_whose_epilog_never_comes_ends_a_day_behind_its_limit);
 	RUN(a_job_that_may_still_run_has_no_end_by_its_limit);
 	RUN(tagged_by_hand);
 	RUN(tagged_by_hand_and_gone);

@@ -218,6 +218,7 @@ void zn_energies_end(struct zn_energies *e, const struct zn_job *job, uint64_t n
 		return;
 	fill_since(e, &since, now_ns);
 	add_job(e, job, &since, false);
+	e->job[job->slot].since_ns = now_ns; /* it may go on */
 }
 
 uint64_t zn_energies_of(const struct zn_energies *e, const struct zn_job *job, uint32_t part)

@@ -138,6 +138,24 @@ T(a_job_of_a_moment)
 	check_joules(a, ZN_ENERGY_CPU, 70 * J);
 }
 
+/* A step came within the seconds after the last one: what the job had until its end is not counted again. */
+T(a_job_that_goes_on)
+{
+	struct zn_job *a;
+
+	begin();
+	pass();
+	a = start_job(0, 5, false);
+	pass();
+	now += S;
+	h.energy_uj[ZN_ENERGY_CPU] += 300 * J;
+	zn_energies_end(&e, a, now);
+	check_joules(a, ZN_ENERGY_CPU, (300 + 90) * J); /* 300 J x (0.6 x 5 x 1 s) of 10 s */
+	now += 9 * S;
+	zn_energies_tick(&e, now); /* 300 J x (0.6 x 5 x 9 s) of 100 s */
+	check_joules(a, ZN_ENERGY_CPU, (300 + 90 + 81) * J);
+}
+
 #define GPU "0000:01:00.0"
 
 static struct zn_job *start_on_gpu(uint32_t slot)
@@ -300,6 +318,7 @@ int main(void)
 		abort();
 	RUN(by_time_and_by_what_idles);
 	RUN(a_job_of_a_moment);
+	RUN(a_job_that_goes_on);
 	RUN(a_gpu_that_jobs_have_one_after_another);
 	RUN(a_gpu_that_was_nobodys_before);
 	RUN(no_more_is_given_of_a_gpu_than_it_used);

@@ -8549,14 +8549,20 @@ enum zn_memory_kind {
 		ZN_MEMORY_KINDS
 };
 enum zn_pressure { ZN_PRESSURE_CPU, ZN_PRESSURE_MEMORY, ZN_PRESSURE_IO, ZN_PRESSURES };
+/* It begins anew with a new group: the sum of groups before, and what the one at hand said last. */
+struct zn_job_counter {
+	uint64_t before, read;
+};
 /* As of the last look. */
 struct zn_job_use {
-	uint32_t serial;                 /* of the job; 0: nobody's */
-	uint32_t groups;                 /* of the job, when its folders were looked for */
-	uint64_t first_ns, first_cpu_ns; /* the first look, and what it had used by then; 0: there was none */
-	uint64_t last_ns;                /* the last look */
-	struct zn_cpu_time cpu;          /* ns 0: not known */
+	uint32_t serial;                         /* of the job; 0: nobody's */
+	uint32_t groups;                         /* of the job, when its folders were looked for */
+	uint64_t first_ns, first_cpu_ns;         /* the first look, and what it had used by then; 0: there was none */
+	uint64_t last_ns;                        /* the last look */
+	struct zn_cpu_time cpu;                  /* of its groups so far; ns 0: not known */
+	struct zn_cpu_time cpu_before, cpu_read; /* as in struct zn_job_counter */
 	uint64_t throttled_ns;
+	struct zn_job_counter throttled, pressure[ZN_PRESSURES][2];
 	uint64_t cpus_milli; /* that it may use, in thousandths; 0: not known */
 	bool kinds_known;
 	uint64_t memory[ZN_MEMORY_KINDS], kind_peak[ZN_MEMORY_KINDS];

@@ -386,7 +386,15 @@ static __always_inline struct zn_step *step_of(struct zn_job_shared *row, __u32 
 	return &row->step[index & (ZN_STEPS_MAX - 1)];
 }
 
-/* No user of control groups makes a step in both versions. */
+static __always_inline void add_time(struct zn_cpu_time *to, const struct zn_cpu_time *sum)
+{
+	to->ns += sum->ns;
+	to->user += sum->user;
+	to->system += sum->system;
+}
+
+/* No user of control groups makes a step in both versions. Of a job's hierarchies of version 1 one accounts CPU time; a
+ * job may have had several groups there, one after another. */
 static __always_inline void cpu_gone(
 	struct zn_job_shared *row, const struct zn_cgroup *group, struct cgroup *cgrp, __u32 hierarchy)
 {
@@ -398,17 +406,15 @@ static __always_inline void cpu_gone(
 	__builtin_memset(&shared.cpu_sum, 0, sizeof(shared.cpu_sum));
 	if (!hierarchy) {
 		own_time(cgrp);
-		row->cpu_gone.ns += sum->ns;
-		row->cpu_gone.user += sum->user;
-		row->cpu_gone.system += sum->system;
+		add_time(&row->cpu_gone, sum);
 		if (step)
 			step->cpu_ns += sum->ns;
 		return;
 	}
 	if (group->level != ZN_CGROUP_BELOW)
 		accounted_time(cgrp);
-	if (group->level == ZN_CGROUP_JOB && sum->ns > row->cpuacct_gone.ns)
-		row->cpuacct_gone = *sum;
+	if (group->level == ZN_CGROUP_JOB)
+		add_time(&row->cpuacct_gone, sum);
 	else if (group->level == ZN_CGROUP_STEP && step && sum->ns > step->cpu_ns)
 		step->cpu_ns = sum->ns;
 }

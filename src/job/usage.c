@@ -66,7 +66,7 @@ static uint64_t larger_of(uint64_t a, uint64_t b)
 
 /* ---- CPU ---- */
 
-static void read_cpu_time(struct zn_job_use *u, const struct zn_cgroup_folders *f)
+static struct zn_cpu_time read_cpu_time(const struct zn_cgroup_folders *f)
 {
 	const char *folder = f->at[ZN_CONTROLLER_CPUACCT];
 	struct zn_cpu_time t = {0};
@@ -79,8 +79,34 @@ static void read_cpu_time(struct zn_job_use *u, const struct zn_cgroup_folders *
 		if (read_file(folder, "cpuacct.stat"))
 			t.user = known_or_0(number_at("\nuser ")), t.system = known_or_0(number_at("\nsystem "));
 	}
-	if (t.ns > u->cpu.ns)
-		u->cpu = t;
+	return t;
+}
+
+static struct zn_cpu_time both_times(const struct zn_cpu_time *a, const struct zn_cpu_time *b)
+{
+	return (struct zn_cpu_time){a->ns + b->ns, a->user + b->user, a->system + b->system};
+}
+
+/* A job without PrologFlags=Contain has a group for each of its steps, one after another. */
+static void count_cpu_time(struct zn_job_use *u, const struct zn_cgroup_folders *f)
+{
+	struct zn_cpu_time t = read_cpu_time(f);
+
+	if (!t.ns)
+		return;
+	if (t.ns < u->cpu_read.ns)
+		u->cpu_before = both_times(&u->cpu_before, &u->cpu_read);
+	u->cpu_read = t;
+	u->cpu = both_times(&u->cpu_before, &t);
+}
+
+/* The same of a counter that nothing tells when its group goes: it is as of the last look. */
+static uint64_t count_on(struct zn_job_counter *c, uint64_t reading)
+{
+	if (reading < c->read)
+		c->before += c->read;
+	c->read = reading;
+	return c->before + reading;
 }
 
 static void read_throttling(struct zn_job_use *u, const struct zn_cgroup_folders *f)
@@ -93,7 +119,7 @@ static void read_throttling(struct zn_job_use *u, const struct zn_cgroup_folders
 	ns = f->v2[ZN_CONTROLLER_CPU] ? scaled_up(number_at("\nthrottled_usec "), 1000)
 				      : number_at("\nthrottled_time ");
 	if (ns != ZN_NOT_KNOWN)
-		u->throttled_ns = ns;
+		u->throttled_ns = count_on(&u->throttled, ns);
 }
 
 /* SLURM_JOB_CPUS_PER_NODE is "8" or "8(x2)" where all nodes have the same; which of "8(x2),4" is this node's is not
@@ -212,8 +238,10 @@ static void read_pressure(struct zn_job_use *u, const struct zn_cgroup_folders *
 			const char *line = there ? strstr(text, kinds[k]) : NULL,
 				   *at = line ? strstr(line, "total=") : NULL;
 
-			if (at)
-				u->pressure_ns[r][k] = scaled_up(strtoull(at + 6, NULL, 10), 1000);
+			uint64_t ns = at ? scaled_up(strtoull(at + 6, NULL, 10), 1000) : ZN_NOT_KNOWN;
+
+			if (ns != ZN_NOT_KNOWN)
+				u->pressure_ns[r][k] = count_on(&u->pressure[r][k], ns);
 		}
 	}
 }
@@ -282,7 +310,7 @@ static void use_look(struct zn_job_uses *all, const struct zn_job *job, uint64_t
 	read_cpus(u, f, job); /* what was told of it needs no group */
 	if (!has_group)
 		return;
-	read_cpu_time(u, f);
+	count_cpu_time(u, f);
 	read_throttling(u, f);
 	read_memory(u, f);
 	read_pressure(u, f);
@@ -411,7 +439,6 @@ void zn_use_step(const struct zn_job_uses *all, const struct zn_job *job, struct
 {
 	const struct zn_job_use *u = &all->use[job->slot];
 	struct zn_cgroup_folders below = {0};
-	struct zn_job_use now = {.limit = 0};
 
 	if (u->serial != job->serial || step->end_ns || !zn_job_runs(job))
 		return;
@@ -424,8 +451,7 @@ void zn_use_step(const struct zn_job_uses *all, const struct zn_job *job, struct
 				(int)sizeof(below.at[c]))
 			below.at[c][0] = 0;
 	}
-	read_cpu_time(&now, &below);
-	step->cpu_ns = larger_of(step->cpu_ns, now.cpu.ns);
+	step->cpu_ns = larger_of(step->cpu_ns, read_cpu_time(&below).ns);
 	step->mem_peak_bytes = larger_of(step->mem_peak_bytes, read_peak(&below));
 }
 

@@ -113,6 +113,21 @@ def usage_of_a_moment():
          "the metric")
 
 
+@test  # without PrologFlags=Contain a job has a group for each step: what it used is the sum of them
+def usage_of_groups_one_after_another():
+    node, want = Node(), 0
+    equal(node.job("start", "4711").returncode, 0, "its beginning")
+    for seconds in (0.3, 0.15, 0.2):
+        job = Job()
+        want += done(*child(job, lambda _, seconds=seconds: burn(seconds)))
+        job.remove()
+    wait_until(lambda: node.jobs("4711") == ["ending"], "the end of its groups")
+    equal(node.job("end", "4711").returncode, 0, "its end")
+    near(node.report("4711")["cpu"]["seconds"], want, "CPU time")
+    near(sum(node.metrics().one("zernel_job_cpu_seconds_total", job_id="4711", mode=m) for m in ("user", "system")),
+         want, "the metric")
+
+
 @test  # a step that is killed is counted in, and what a daemon that comes later finds
 def usage_of_a_killed_step():
     job = Job()

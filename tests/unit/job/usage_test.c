@@ -154,7 +154,6 @@ T(version_1)
 	CHECK(use.now.pressure_ns[ZN_PRESSURE_IO][0] == ZN_NOT_KNOWN && use.now.swap == ZN_NOT_KNOWN);
 }
 
-/* What the kernel had counted when the groups were removed is more than the last look saw. */
 /* Below the job's group, which is looked at first. */
 T(a_step_that_runs)
 {
@@ -233,6 +232,7 @@ T(steps_are_looked_at)
 	CHECK_EQ(shown[15].mem_peak_bytes, 0);
 }
 
+/* What the kernel had counted when the groups were removed is more than the last look saw. */
 T(groups_that_have_gone)
 {
 	struct zn_job *job = start(true);
@@ -258,6 +258,38 @@ T(groups_that_have_gone)
 	row->mem_peak_bytes = 0;
 	zn_use_of(&uses, job, &use);
 	CHECK(!use.cpu_known && !use.peak && use.cpu_ratio == ZN_NOT_KNOWN && use.memory_ratio == ZN_NOT_KNOWN);
+}
+
+/* A job has a group for each step. What is read begins at 0 again, what is told goes on. */
+T(a_group_that_is_made_anew)
+{
+	struct zn_job *job = start(true);
+	struct zn_job_shared *row = zn_job_shared_of(&jobs, job);
+
+	put("cpu.stat", "usage_usec 8000000\nuser_usec 6000000\nsystem_usec 2000000\nthrottled_usec 250000\n");
+	put("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 total=5\n");
+	look(job, 1);
+	row->cpu_gone = (struct zn_cpu_time){9 * S, 65, 25}; /* it did more before it went */
+	take_away();
+	look(job, 1);
+	CHECK_EQ(use.cpu_ns, 9 * S);
+	put("cpu.stat", "usage_usec 3000000\nuser_usec 1000000\nsystem_usec 2000000\nthrottled_usec 50000\n");
+	put("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=3\nfull avg10=0.00 total=1\n");
+	look(job, 1);
+	CHECK_EQ(use.cpu_ns, 11 * S); /* what the first one did since the last look at it is known at the end */
+	CHECK_EQ(use.cpu_user_ns, 7 * S);
+	CHECK_EQ(use.now.throttled_ns, 300 * ZN_NS_PER_MS);
+	CHECK_EQ(use.now.pressure_ns[ZN_PRESSURE_IO][0], 10000);
+	CHECK_EQ(use.now.pressure_ns[ZN_PRESSURE_IO][1], 6000);
+	put("cpu.stat", "usage_usec 4000000\nuser_usec 2000000\nsystem_usec 2000000\nthrottled_usec 60000\n");
+	look(job, 1);
+	CHECK_EQ(use.cpu_ns, 12 * S);
+	CHECK_EQ(use.now.throttled_ns, 310 * ZN_NS_PER_MS);
+	take_away();
+	row->cpu_gone = (struct zn_cpu_time){13 * S, 90, 40};
+	look(job, 1);
+	CHECK_EQ(use.cpu_ns, 13 * S);
+	CHECK_EQ(use.now.throttled_ns, 310 * ZN_NS_PER_MS);
 }
 
 /* Of a job that was there before the daemon, what it used since is held against the time since. */
@@ -317,6 +349,7 @@ int main(void)
 	RUN(a_step_that_runs);
 	RUN(steps_are_looked_at);
 	RUN(groups_that_have_gone);
+	RUN(a_group_that_is_made_anew);
 	RUN(found);
 	RUN(cpus);
 	RUN(strange_files);

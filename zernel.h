@@ -9482,6 +9482,9 @@ void zn_jobs_json(struct zn_out *o, const struct zn_state *state); /* GET /jobs 
  * _ns), processes, processes_gone, launches (without captured ones), nccl_bytes, cpu, memory, pressure (zn_use_json()),
  * gpus: [{gpu_id, allocated, peak_bytes, busy_s, idle_s, quiet_s}]. */
 void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job);
+/* What a table of jobs shows of one, so that all jobs of a full node have room in an answer: job_id, restart, state,
+ * user, name (its beginning), processes, launches, elapsed_s. */
+void zn_job_json_row(struct zn_json *j, const struct zn_state *state, struct zn_job *job);
 
 #ifdef ZN_IN_output
 void zn_job_json_uid(struct zn_json *j, uint32_t uid); /* the key uid; null: not known */

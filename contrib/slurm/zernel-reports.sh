@@ -44,7 +44,12 @@ ask() {
 }
 
 slurm_answers() {
-	ask sinfo -h -n "$node" -o %n >/dev/null
+	ask sinfo -h -o %n >/dev/null
+}
+
+# sinfo says nothing of a node that it does not know, and that all is well.
+is_node() {
+	[ "$(ask sinfo -h -n "$node" -o %n)" ]
 }
 
 # What Slurm says of a job, as $said. 1: there is none any more; 2: Slurm does not answer.
@@ -106,6 +111,7 @@ comment_running() {
 
 each_running() {
 	while read -r id _ is _; do
+		case $id in '('*) failed "zernel job list has no room for all jobs" ;; esac
 		[ "$is" != running ] || comment_running "$id" || slurm_answers || break
 	done
 }
@@ -237,6 +243,10 @@ flock -n 9 || exit 0
 # what has ended meanwhile is for the next call
 if ! slurm_answers; then
 	failed "Slurm does not answer"
+	exit 1
+fi
+if ! is_node; then
+	failed "Slurm knows no node $node; -n says what it calls this one"
 	exit 1
 fi
 if ! ask zernel job list >"$state/jobs"; then

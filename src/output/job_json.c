@@ -4,7 +4,8 @@
  */
 #include "zernel.h"
 
-#define NS 9 /* decimals from nanoseconds to seconds */
+#define NS         9  /* decimals from nanoseconds to seconds */
+#define NAME_SHOWN 32 /* bytes of a job's name in a table */
 
 /* Bytes alone, of all operations: a whole merge of each would cost a page of memory each time. */
 static uint64_t nccl_bytes(const struct zn_state *state, const struct zn_job *job)
@@ -100,6 +101,23 @@ void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job 
 	entry_utilization(j, zn_job_gpus_utilization(state->hardware, job));
 	zn_failed_json_job(j, state, job);
 	entry_gpus(j, job);
+	zn_json_close(j, '}');
+}
+
+void zn_job_json_row(struct zn_json *j, const struct zn_state *state, struct zn_job *job)
+{
+	char name[NAME_SHOWN + 1];
+
+	snprintf(name, sizeof(name), "%.*s", NAME_SHOWN, job->about.value[ZN_KEY_NAME]);
+	zn_json_open(j, '{');
+	zn_json_key_text(j, "job_id", job->id);
+	zn_json_key_u64(j, "restart", job->restart);
+	zn_json_key_text(j, "state", zn_job_state_label(job->state));
+	zn_json_key_text(j, "user", job->about.value[ZN_KEY_USER]);
+	zn_json_key_text(j, "name", name);
+	zn_json_key_u64(j, "processes", job->processes);
+	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(state->jobs, job)));
+	zn_json_key_scaled(j, "elapsed_s", zn_job_elapsed_ns(job), NS);
 	zn_json_close(j, '}');
 }
 

@@ -120,10 +120,12 @@ static bool put_job(const void *owner, struct zn_json *j, uint32_t i)
 		return false;
 	if (job->state == ZN_JOB_FREE || (job->state == ZN_JOB_ENDED) != (i >= ZN_JOBS_MAX))
 		return true;
-	if (may_see(r, job))
+	if (!may_see(r, job))
+		put_brief(j, job);
+	else if (*value_of(r, ZN_KEY_JSON))
 		zn_job_json(j, r->state, job);
 	else
-		put_brief(j, job);
+		zn_job_json_row(j, r->state, job);
 	return true;
 }
 

@@ -608,6 +608,15 @@ def what_slurm_does_not_answer_about_is_for_the_next_call():
 
 
 @test
+def a_node_that_slurm_does_not_know_is_complained_of():
+    """Of no report it would be the first node: all would count as handed on."""
+    ended_with_mail()
+    equal(reports("-m", "-n", "nowhere"),
+          ("", "zernel-reports: Slurm knows no node nowhere; -n says what it calls this one\n"), "another name")
+    equal(reports("-m")[0].count("To: who@example.org\n"), 1, "mails once the name is right")
+
+
+@test
 def a_mailer_that_fails_is_complained_of():
     job = ended_with_mail()
     equal(reports("-m", fails="mailer")[1], f"zernel-reports: no mail for job {job}\n", "stderr")

@@ -37,6 +37,30 @@ T(list_of_one)
 	CHECK_MEM(got.at, got.len, exact_jobs, strlen(exact_jobs));
 }
 
+static const char exact_row[] =
+	"{\"job_id\":\"4711\",\"restart\":2,\"state\":\"ended\",\"user\":\"user1000\",\"name\":\"say \\\"hi\\\"\","
+	"\"processes\":1,\"launches\":612,\"elapsed_s\":3.25}";
+
+/* A name is cut, so that all jobs of a node have room in one answer. */
+T(row_of_a_table)
+{
+	struct zn_out o = {.at = text, .cap = sizeof(text)};
+	struct zn_json j;
+	struct zn_job *job;
+
+	start();
+	job = busy_job();
+	finish();
+	zn_json_begin(&j, &o);
+	zn_job_json_row(&j, &view, job);
+	CHECK_MEM(text, o.len, exact_row, strlen(exact_row));
+	memset(job->about.value[ZN_KEY_NAME], 'n', ZN_VALUE_BYTES - 1);
+	o.len = 0;
+	zn_json_begin(&j, &o);
+	zn_job_json_row(&j, &view, job);
+	CHECK(strstr(text, "\"name\":\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\""));
+}
+
 T(list_of_none)
 {
 	start();
@@ -80,6 +104,7 @@ T(list_of_all)
 int main(void)
 {
 	RUN(list_of_one);
+	RUN(row_of_a_table);
 	RUN(list_of_none);
 	RUN(list_of_all);
 	return t_end();

@@ -168,6 +168,17 @@ const char *zn_job_state_label(enum zn_job_state s)
 	return s == ZN_JOB_RUNNING ? "running" : s == ZN_JOB_ENDED ? "ended" : "other";
 }
 
+void zn_job_json_row(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
+{
+	(void)v;
+	zn_json_open(j, '{');
+	zn_json_key(j, "job_id");
+	zn_json_text(j, job->id);
+	zn_json_key(j, "row");
+	zn_json_bool(j, true);
+	zn_json_close(j, '}');
+}
+
 void zn_job_json(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
 {
 	(void)v;

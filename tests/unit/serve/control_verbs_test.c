@@ -17,7 +17,8 @@ static const struct {
 		"ok\n{\"job_id\":\"7\",\"restart\":0,\"state\":\"running\"}", "start 7 by 2\n"},
 	{"the end of an unknown job", H "end\nid=7\n", "ok\nnull", "end 7\n"},
 	{"the end", H "end\nid=1000\n", "ok\n{\"job_id\":\"1000\",\"restart\":0,\"state\":\"ended\"}", "end 1000\n"},
-	{"list", H "list\n", "ok\n{\"jobs\":[{\"job_id\":\"1000\",\"secret\":\"a\\\"b\\\\\"}]}", ""},
+	{"list", H "list\njson=1\n", "ok\n{\"jobs\":[{\"job_id\":\"1000\",\"secret\":\"a\\\"b\\\\\"}]}", ""},
+	{"list for a table", H "list\n", "ok\n{\"jobs\":[{\"job_id\":\"1000\",\"row\":true}]}", ""},
 	{"show", H "show\nid=1000\n", "ok\n{\"job_id\":\"1000\",\"secret\":\"a\\\"b\\\\\"}", ""},
 	{"show nothing", H "show\nid=7\n", "error: no job 7 here\n", ""},
 	{"show another restart", H "show\nid=1000\nrestart=3\n", "error: no job 1000 here\n", ""},
@@ -91,6 +92,17 @@ T(messages_of_any_size)
 	down();
 }
 
+static uint32_t count_listed(struct zn_str list)
+{
+	struct zn_str of = zn_json_member(list, "jobs"), key, job;
+	uint32_t count = 0;
+
+	for (size_t at = 0; zn_json_next(of, &at, &key, &job);)
+		count++;
+	return count;
+}
+
+/* As JSON with all that is known of them; in the table all have room. */
 T(many_jobs_are_cut)
 {
 	struct zn_str list;
@@ -104,6 +116,11 @@ T(many_jobs_are_cut)
 		memset(jobs.job[i].about.value[ZN_KEY_NAME], '"', 256); /* twice as long in JSON */
 	}
 	ask(H "list\n");
+	list = (struct zn_str){answer + 3, strlen(answer + 3)};
+	CHECK_EQ(zn_json_check(list), 0);
+	CHECK_EQ(zn_json_member(list, "truncated").len, 0);
+	CHECK_EQ(count_listed(list), ZN_JOBS_MAX);
+	ask(H "list\njson=1\n");
 	list = (struct zn_str){answer + 3, strlen(answer + 3)};
 	CHECK_EQ(zn_json_check(list), 0);
 	CHECK(zn_json_member(list, "truncated").len > 0);

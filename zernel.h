@@ -2381,9 +2381,10 @@ ZN_HTTP1_STEP int zn_http1_is_aborted(const struct zn_request *c)
 	return c->state != ZN_REQUEST_BODY || c->flags & (ZN_HTTP1_CHUNKED | ZN_HTTP1_LENGTH);
 }
 
+/* 101 is a success: the client has the protocol that it asked for. */
 ZN_HTTP1_STEP enum zn_request_code zn_http1_code(const struct zn_request *c)
 {
-	__u32 hundreds = c->status / 100;
+	__u32 hundreds = c->status == 101 ? 2 : c->status / 100;
 
 	return hundreds >= 2 && hundreds <= 5 ? (enum zn_request_code)(ZN_OUTCOME_2XX + hundreds - 2)
 					      : ZN_OUTCOME_ABORTED;

@@ -539,7 +539,7 @@ static const struct zn_metric table[] = {
 	{"zernel_sampled_ratio", GAUGE, "pid,family", zn_metrics_process_sampled, NULL,
 		"Part of the time in which this is measured of a process now, as all of it would cost more than --overhead-budget: stacks; sched (what threads wait for; switches are counted always); vfs (reads and writes of files); requests (of HTTP/1: those that are not read are counted, as route not_read); cuda_trace (how long launches take, and whether they fail; they are counted always). Counters have what was seen and are not scaled up. Absent as long as all was seen; 1 once it is seen again."},
 	{"zernel_requests_total", EVENTS, "pid,route,code", zn_metrics_request_done, NULL,
-		"Requests that a server has answered, by what was asked for and the class of the answer's status; aborted: the connection was closed before the answer was whole; unknown: it was over, and how could not be seen. docs/REQUESTS.md."},
+		"Requests that a server has answered, by what was asked for and the class of the answer's status, 101 being 2xx; aborted: the connection was closed before the answer was whole; unknown: it was over, and how could not be seen. docs/REQUESTS.md."},
 	{"zernel_requests_in_flight", GAUGE, "pid,route", zn_metrics_request_number, &request_in_flight,
 		"Requests that a server has begun to read and not answered in full."},
 	{"zernel_request_duration_seconds", FINE_DURATIONS, "pid,route,quantile", zn_metrics_request_durations, &request_whole,

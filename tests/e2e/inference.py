@@ -353,7 +353,11 @@ def edges_of_http_are_counted_as_they_are():
     raw.close()
     wait_until(lambda: Seen(daemon, pid).one("zernel_request_connections_total", protocol="other") == 1,
         "one that left HTTP")
-    equal(at_rest(daemon, pid).in_flight(), 0, "in flight")
+    left = at_rest(daemon, pid)
+    equal(left.in_flight(), 0, "in flight")
+    equal(left.done(), {"2xx": 3 + 2 + 11 + 13 + 1, "aborted": 7 + 5}, "requests, with the one that left HTTP")
+    equal(left.one("zernel_request_duration_seconds_count", route=CHAT),
+        seen.one("zernel_request_duration_seconds_count", route=CHAT) + 1, "durations, with that one's")
 
 
 @test

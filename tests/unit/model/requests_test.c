@@ -421,6 +421,7 @@ T(other_protocols)
 	receive(&k, "GET / HTTP/1.1\r\n", 16);
 	CHECK_EQ(k.known[ZN_PROTOCOL_UPGRADED], 1);
 	CHECK_EQ(k.in_flight, 0);
+	CHECK_EQ(k.done[ZN_OUTCOME_2XX], 1);
 }
 
 /* ---- servers ---- */

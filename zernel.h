@@ -1795,9 +1795,10 @@ enum zn_http1_field { ZN_FIELD_NAME, ZN_FIELD_OTHER, ZN_FIELD_LENGTH, ZN_FIELD_T
 #define ZN_HTTP1_LENGTH  2
 #define ZN_HTTP1_SSE     4
 #define ZN_HTTP1_NDJSON  8
-#define ZN_HTTP1_EMPTY   16 /* the answer to HEAD */
-#define ZN_H2_OF_GRPC    64 /* a stream, not a head */
-#define ZN_HTTP1_LONG    32 /* its head is longer than what is looked at: how its body ends is not known */
+#define ZN_HTTP1_EMPTY   16  /* the answer to HEAD */
+#define ZN_H2_OF_GRPC    64  /* a stream, not a head */
+#define ZN_H2_LAST_BLOCK 128 /* likewise: it ends with the header block that is being sent */
+#define ZN_HTTP1_LONG    32  /* its head is longer than what is looked at: how its body ends is not known */
 #define ZN_PATH_MAX      96
 #define ZN_LINE_MAX      128
 /* Of HTTP/2: see below. */
@@ -2782,6 +2783,20 @@ ZN_HTTP1_STEP int zn_h2_is_event(struct zn_request *r, const struct zn_h2_side *
 		return b[1] == 'v' && b[2] == 'e' && b[3] == 'n' && b[4] == 't';
 	return d->have == ZN_H2_HEAD && !pad && b[0] == 'd' && b[1] == 'a' && b[2] == 't' && b[3] == 'a' &&
 		b[4] == ':' && b[5] != '[' && b[6] != '[';
+}
+
+/* Whether a frame that was sent ends its stream. END_STREAM of a header block is in its first frame, and the block may
+ * go on in others: RFC 9113, section 6.10. */
+ZN_HTTP1_STEP int zn_h2_is_last(struct zn_request *r, const struct zn_h2_side *d)
+{
+	__u32 type = d->head[3], flags = d->head[4];
+
+	if (type == ZN_H2_DATA)
+		return flags & ZN_H2_END_STREAM;
+	if (type == ZN_H2_HEADERS && flags & ZN_H2_END_STREAM)
+		r->flags |= ZN_H2_LAST_BLOCK;
+	return (type == ZN_H2_HEADERS || type == ZN_H2_CONTINUATION) && flags & ZN_H2_END_HEADERS &&
+		r->flags & ZN_H2_LAST_BLOCK;
 }
 
 /* A header block of a stream was sent to its end. */

@@ -90,7 +90,6 @@ __noinline int frame_sent(struct zn_request *c, struct zn_request_scratch *s, __
 		return 0;
 	d = &c->h2.side[1];
 	type = d->head[3];
-	last = (type == ZN_H2_DATA || type == ZN_H2_HEADERS) && d->head[4] & ZN_H2_END_STREAM;
 	key = zn_h2_key(c, zn_h2_stream(d));
 	r = bpf_map_lookup_elem(&requests, &key);
 	server = r ? server_of(c) : NULL;
@@ -101,6 +100,7 @@ __noinline int frame_sent(struct zn_request *c, struct zn_request_scratch *s, __
 		event_count(r, server, sk, s->walk.now);
 	if (!(s->walk.effects & ZN_H2_ENDS))
 		return 0;
+	last = zn_h2_is_last(r, d);
 	if (zn_h2_is_block(d) && d->head[4] & ZN_H2_END_HEADERS)
 		zn_h2_answered(r, &c->h2.block, last);
 	if (last && !r->is_unix && r->series)

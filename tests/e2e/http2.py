@@ -154,3 +154,60 @@ def http2_of_node_is_counted():
     equal(seen.lost(), {}, "lost")
     first = seen.one("zernel_request_first_event_seconds_sum", route="h2") / 13
     check(0.045 <= first <= float(asked.stdout), f"first events: {first}, of which the client saw {asked.stdout}")
+
+
+BYTES = """
+const net = require('net'), {spawn} = require('child_process');
+const [port, python, server, cuda] = process.argv.slice(2);
+spawn(python, [server, 'gpu', port, cuda], {stdio: ['pipe', 'inherit', 'inherit']});
+net.createServer(socket => socket.setNoDelay().on('data', async (asked) => {
+  for (const part of JSON.parse((String(asked).match(/\\["[^\\]]*\\]/) || ['[]'])[0])) {
+    socket.write(Buffer.from(part, 'hex'));
+    await new Promise(r => setTimeout(r, 10));
+  }
+})).listen(Number(port), '127.0.0.1');
+"""
+DATA, HEADERS, SETTINGS, CONTINUATION = 0, 1, 4, 9
+END_STREAM, END_HEADERS = 1, 4
+
+
+def frame(kind, flags, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+
+
+def message(text):
+    return b"\0" + len(text).to_bytes(4, "big") + text
+
+
+def begin(sock):
+    sock.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b""))
+
+
+def ask_for(sock, stream, *frames):
+    """What the server is to answer is the body of the request."""
+    parts = [frame(kind, flags, stream, payload) for kind, flags, payload in frames]
+    sock.sendall(frame(HEADERS, END_HEADERS, stream, b"\x83\x86\x84") +
+                 frame(DATA, END_STREAM, stream, json.dumps([part.hex() for part in parts]).encode()))
+    left = sum(map(len, parts))
+    while left:
+        left -= len(sock.recv(65536))
+
+
+@test
+def headers_in_several_frames_end_a_stream_with_their_status():
+    daemon = Daemon()
+    server = Server("bytes", **of_node(BYTES))
+    pid = watched(daemon, server)
+    with server.connect() as sock:
+        begin(sock)
+        ask_for(sock, 1, (HEADERS, END_HEADERS | END_STREAM, b"\x88"))
+        for stream in range(3, 3 + 2 * 7, 2):  # :status of which name and value are in two frames
+            ask_for(sock, stream, (HEADERS, END_STREAM, b"\x08\x03"), (CONTINUATION, END_HEADERS, b"404"))
+        for stream in range(31, 31 + 2 * 5, 2):
+            ask_for(sock, stream, (HEADERS, END_HEADERS, b"\x88"), (DATA, 0, message(b"words")),
+                    (HEADERS, END_STREAM, b"\0\x0bgrpc-"), (CONTINUATION, 0, b"status\x02"),
+                    (CONTINUATION, END_HEADERS, b"14"))
+        seen = at_rest(daemon, pid)
+    equal(seen.done("h2"), {"2xx": 1, "4xx": 7, "5xx": 5}, "requests")
+    equal(seen.one("zernel_request_events_total", route="h2"), 5, "events")
+    equal(seen.lost(), {}, "lost")

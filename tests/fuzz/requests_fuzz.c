@@ -53,7 +53,7 @@ static void walk_frames(struct zn_request *c, struct zn_request *r, const uint8_
 		if (sends && effects & ZN_H2_BEGINS && d->head[3] == ZN_H2_DATA)
 			zn_h2_is_event(r, d);
 		if (sends && effects & ZN_H2_ENDS && zn_h2_is_block(d))
-			zn_h2_answered(r, &c->h2.block, d->head[4] & 1);
+			zn_h2_answered(r, &c->h2.block, zn_h2_is_last(r, d));
 		check((uint32_t)zn_h2_code(r) < ZN_OUTCOME_COUNT);
 		check(c->h2.block.next < ZN_H2_KNOWN);
 		if (effects & ZN_H2_ENDS)

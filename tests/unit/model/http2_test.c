@@ -54,7 +54,7 @@ static void frame_sent(struct connection *k, uint32_t effects)
 {
 	struct zn_h2_side *d = &k->c.h2.side[1];
 	struct zn_request *r = stream_of(k, true);
-	bool last = d->head[3] <= ZN_H2_HEADERS && d->head[4] & ZN_H2_END_STREAM;
+	bool last;
 
 	if (!r->first_ns)
 		return;
@@ -62,6 +62,7 @@ static void frame_sent(struct connection *k, uint32_t effects)
 		k->events++;
 	if (!(effects & ZN_H2_ENDS))
 		return;
+	last = zn_h2_is_last(r, d);
 	if (zn_h2_is_block(d) && d->head[4] & ZN_H2_END_HEADERS)
 		zn_h2_answered(r, &k->c.h2.block, last);
 	if (last && d->head[3] == ZN_H2_DATA)
@@ -174,8 +175,16 @@ static const struct dialogue {
 		PREFACE ASK("01") "<000005 01 04 00000001 08 03 '100'|" HEAD("01") "<000001 00 01 00000001 'x'|", 1, 0,
 		0, 0, 0, 0},
 	{"the size of the table before it", PREFACE ASK("01") "<000004 01 05 00000001 3fe11f 88|", 1, 0, 0, 0, 0, 0},
-	{"a block in two frames", PREFACE ASK("01") "<000002 01 01 00000001 4803|<000003 09 04 00000001 '404'|", 0, 0,
-		0, 0, 1, 0},
+	{"a block in two frames", PREFACE ASK("01") "<000002 01 01 00000001 4803|<000003 09 04 00000001 '404'|", 0, 1,
+		0, 0, 0, 0},
+	{"trailers in three frames, with those of another stream behind them",
+		PREFACE ASK("01") ASK("03") HEAD("01") HEAD("03")
+			WORD("01") "<000001 01 01 00000001 40|<00000c 09 00 00000001 0b 'grpc-status'|"
+				   "<000002 09 04 00000001 01 '5'|" WORD("03") GRPC_OK("03"),
+		1, 1, 0, 0, 0, 2},
+	{"a block in two frames that ends nothing",
+		PREFACE ASK("01") "<000001 01 00 00000001 88|<000000 09 04 00000001|<000001 00 01 00000001 'x'|", 1, 0,
+		0, 0, 0, 0},
 	{"an answer that is no stream", PREFACE ASK("01") HEAD("01") "<000005 00 01 00000001 '{\"a\"}'|", 1, 0, 0, 0, 0,
 		0},
 	{"server-sent events",

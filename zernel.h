@@ -1719,7 +1719,7 @@ struct zn_h2 {
 struct zn_request {
 	__u64 scan[4];
 	__u64 length; /* of the answer's body: what its head says, less what was sent; of HTTP/2 the last stream that began,
-		       * and of a stream what is to come of its message */
+		       * and of a stream what is to come of its message, or ZN_H2_UNPLACED */
 	__u64 first_ns; /* when the first byte of the next request came */
 	__u64 start_ns, read_ns, last_ns, event_ns;
 	__u32 id; /* of the server */
@@ -1821,11 +1821,12 @@ enum zn_h2_type {
 #define ZN_H2_FRAME        9  /* bytes of its header */
 #define ZN_H2_PREFACE      24 /* read as a frame of no type */
 #define ZN_H2_PREFACE_TYPE 0xff
-#define ZN_H2_PART         64   /* of a header block that is looked at in one step */
-#define ZN_H2_STATIC       62   /* the first index that is not of the static table */
-#define ZN_H2_IS_STATUS    0x10 /* of what is known of an entry; in the low bits the hundreds */
-#define ZN_H2_IS_GRPC      0x20 /* likewise; behind it the code, of at most 16 */
-#define ZN_H2_IS_GRPC_NAME 0x40 /* its value is not known */
+#define ZN_H2_PART         64      /* of a header block that is looked at in one step */
+#define ZN_H2_STATIC       62      /* the first index that is not of the static table */
+#define ZN_H2_IS_STATUS    0x10    /* of what is known of an entry; in the low bits the hundreds */
+#define ZN_H2_IS_GRPC      0x20    /* likewise; behind it the code, of at most 16 */
+#define ZN_H2_IS_GRPC_NAME 0x40    /* its value is not known */
+#define ZN_H2_UNPLACED     (~0ULL) /* as what is to come of a message: where the next one begins is not known */
 /* What follows of the bytes that were read. */
 #define ZN_H2_BEGINS 1 /* a frame: its header, and the first bytes of the data that are sent */
 #define ZN_H2_ENDS   2
@@ -2761,24 +2762,55 @@ ZN_HTTP1_STEP void zn_h2_next(struct zn_h2_side *d)
 
 /* ---- streams ---- */
 
+/* Bytes of data in a frame, without its padding. */
+ZN_HTTP1_STEP __u32 zn_h2_data(const struct zn_h2_side *d)
+{
+	__u32 len = zn_h2_length(d), pad = d->head[4] & ZN_H2_PADDED ? 1 + (__u32)d->head[ZN_H2_FRAME] : 0;
+
+	return len > pad ? len - pad : 0;
+}
+
+/* So many bytes of data are sent, where so many of a message were to come. Of one that begins amid them the length is
+ * not read. */
+ZN_HTTP1_STEP __u64 zn_h2_rest(__u64 message, __u32 data)
+{
+	return message >= data ? message - data : ZN_H2_UNPLACED;
+}
+
+/* Whether a frame of data begins with a message of gRPC. Where that is not known it is taken for an event, until a
+ * frame is just as long as the message that it would begin with. */
+ZN_HTTP1_STEP int zn_h2_is_message(struct zn_request *r, const __u8 *b, __u32 data)
+{
+	__u64 whole = ((__u64)b[1] << 24 | (__u64)b[2] << 16 | (__u64)b[3] << 8 | b[4]) + 5;
+	int begins = data >= 5 && b[0] <= 1;
+
+	if (r->length == ZN_H2_UNPLACED) {
+		r->length = begins && whole == data ? 0 : ZN_H2_UNPLACED;
+		return 1;
+	}
+	if (b[0] > 1)
+		return 0;
+	r->length = begins ? zn_h2_rest(whole, data) : ZN_H2_UNPLACED;
+	r->flags |= begins ? ZN_H2_OF_GRPC : 0;
+	return begins;
+}
+
 /* Whether data that are sent begin with an event: a message of gRPC, or one of text/event-stream. */
 ZN_HTTP1_STEP int zn_h2_is_event(struct zn_request *r, const struct zn_h2_side *d)
 {
-	__u32 pad = d->head[4] & ZN_H2_PADDED ? 1 : 0, len = zn_h2_length(d), message;
+	__u32 pad = d->head[4] & ZN_H2_PADDED ? 1 : 0, data = zn_h2_data(d);
 	const __u8 *b = &d->head[ZN_H2_FRAME + pad];
 
-	if (r->length) { /* of a message that had no room in one frame */
-		r->length = r->length > len ? r->length - len : 0;
+	if (!data)
+		return 0;
+	if (r->length && r->length != ZN_H2_UNPLACED) { /* of a message that had no room in one frame */
+		r->length = zn_h2_rest(r->length, data);
 		return 0;
 	}
-	if (d->have < ZN_H2_FRAME + pad + 5)
-		return 0;
-	if (b[0] <= 1) {
-		message = (__u32)b[1] << 24 | (__u32)b[2] << 16 | (__u32)b[3] << 8 | b[4];
-		r->flags |= ZN_H2_OF_GRPC;
-		r->length = (__u64)message + 5 > len ? (__u64)message + 5 - len : 0;
+	if (zn_h2_is_message(r, b, data))
 		return 1;
-	}
+	if (data < 5)
+		return 0;
 	if (b[0] == 'e')
 		return b[1] == 'v' && b[2] == 'e' && b[3] == 'n' && b[4] == 't';
 	return d->have == ZN_H2_HEAD && !pad && b[0] == 'd' && b[1] == 'a' && b[2] == 't' && b[3] == 'a' &&

@@ -211,3 +211,22 @@ def headers_in_several_frames_end_a_stream_with_their_status():
     equal(seen.done("h2"), {"2xx": 1, "4xx": 7, "5xx": 5}, "requests")
     equal(seen.one("zernel_request_events_total", route="h2"), 5, "events")
     equal(seen.lost(), {}, "lost")
+
+
+@test
+def a_message_that_begins_where_another_ends_hides_no_later_ones():
+    """Of the bytes in the middle of the second one a length of 255 could be read."""
+    daemon = Daemon()
+    server = Server("bytes", **of_node(BYTES))
+    pid = watched(daemon, server)
+    first, second, word = message(b"four"), message(b"ab" + b"\0\0\0\0\xff"), message(b"words")
+    with server.connect() as sock:
+        begin(sock)
+        for stream in range(1, 1 + 2 * 11, 2):
+            ask_for(sock, stream, (HEADERS, END_HEADERS, b"\x88"), (DATA, 0, first[:7]),
+                    (DATA, 0, first[7:] + second[:7]), (DATA, 0, second[7:]), *[(DATA, 0, word)] * 3,
+                    (HEADERS, END_HEADERS | END_STREAM, b"\0\x0bgrpc-status\x010"))
+        seen = at_rest(daemon, pid)
+    equal(seen.done("h2"), {"2xx": 11}, "requests")
+    equal(seen.one("zernel_request_events_total", route="h2"), 11 * 5, "events")
+    equal(seen.lost(), {}, "lost")

@@ -197,6 +197,26 @@ static const struct dialogue {
 			HEAD("01") "<000007 00 00 00000001 00 00000004 0000|<000002 00 00 00000001 0000|" WORD("01")
 				GRPC_OK("01"),
 		1, 0, 0, 0, 0, 2},
+	{"a message that begins in the frame in which another ends",
+		PREFACE ASK("01") HEAD(
+			"01") "<000007 00 00 00000001 00 00000004 0000|<000009 00 00 00000001 0000 00 00000007 'ab'|"
+			      "<000005 00 00 00000001 00 000000ff|" WORD("01") WORD("01") GRPC_OK("01"),
+		1, 0, 0, 0, 0, 4},
+	{"two messages in one frame, of which one goes on in two more",
+		PREFACE ASK("01")
+			HEAD("01") "<00000c 00 00 00000001 00 00000001 'a' 00 0000000a 'b'|"
+				   "<000007 00 00 00000001 00 00000400 'cc'|<000002 00 00 00000001 0000|" WORD("01")
+					   WORD("01") GRPC_OK("01"),
+		1, 0, 0, 0, 0, 5},
+	{"the beginning of a message in two frames",
+		PREFACE ASK("01") HEAD("01") "<000003 00 00 00000001 00 0000|<000007 00 00 00000001 0005 'words'|" WORD(
+			"01") GRPC_OK("01"),
+		1, 0, 0, 0, 0, 2},
+	{"a message in two frames with padding",
+		PREFACE ASK("01") HEAD("01") "<00000f 00 08 00000001 07 00 00000009 0000 00000000000000|"
+					     "<000008 00 08 00000001 00 00 000000ff 0000|" WORD("01") WORD("01")
+						     GRPC_OK("01"),
+		1, 0, 0, 0, 0, 3},
 	{"left by the client", PREFACE ASK("01") HEAD("01") WORD("01") ">000004 03 00 00000001 00000008|", 0, 0, 0, 1,
 		0, 1},
 	{"refused by the server", PREFACE ASK("01") "<000004 03 00 00000001 00000007|", 0, 0, 0, 1, 0, 0},

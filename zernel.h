@@ -3956,7 +3956,8 @@ struct zn_elf_symbol {
 #define ZN_ELF_BUDGET ((size_t)256 << 20) /* for files that can be trusted to be no larger than they need be */
 int zn_elf_symbols(int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, const char **why);
 /* The same of variables: offset is then the symbol's address, as the file has it, and room, size and code are empty.
- * *base: the address that the beginning of the file is to have. */
+ * *base: the address that the beginning of the file is to have. An error in .symtab is none if .dynsym had some:
+ * these are returned, and *why says what is wrong with it. It is empty if nothing is. */
 int zn_elf_variables(
 	int fd, struct zn_elf_symbol *symbols, size_t count, size_t budget, uint64_t *base, const char **why);
 

@@ -591,6 +591,8 @@ static int find_symbols(struct elf *e)
 		return err;
 	other = table_by_section(e, SHT_SYMTAB, &t);
 	err = other > 0 ? search_table(e, &t) : other;
+	if (err && e->variables && e->found)
+		return 0; /* what .dynsym has is true whatever .symtab is; e->why says what that is */
 	return err || dynamic || other ? err : fail(e, "no symbol table");
 }
 
@@ -607,6 +609,8 @@ static int find_all(int fd, struct zn_elf_symbol *symbols, size_t count, size_t 
 	e->symbols = symbols;
 	e->count = count;
 	e->found = 0;
+	e->why[0] = '\0';
+	*why = e->why;
 	for (i = 0; i < count; i++)
 		symbols[i] = (struct zn_elf_symbol){.name = symbols[i].name};
 	err = count > NAMES_MAX ? fail(e, "more than %d names are looked for", NAMES_MAX) : find_symbols(e);
@@ -614,7 +618,6 @@ static int find_all(int fd, struct zn_elf_symbol *symbols, size_t count, size_t 
 		return (int)e->found;
 	for (i = 0; i < count; i++)
 		symbols[i] = (struct zn_elf_symbol){.name = symbols[i].name};
-	*why = e->why;
 	return err;
 }
 

@@ -156,13 +156,14 @@ static bool find_candidate(uint32_t pid, struct candidate *c)
 
 enum { RUNTIME, CODE_TYPE, VERSION, SYMBOLS };
 
-/* 1: the file is an interpreter; 0: it is none. */
-static int read_symbols(uint32_t pid, const struct candidate *c, struct zn_elf_symbol symbol[SYMBOLS], uint64_t *bias)
+/* -ENOENT: the file is no interpreter. -ENOTSUP: by its name it is one, and why says what is wrong with it. */
+static int read_symbols(uint32_t pid, const struct candidate *c, struct zn_elf_symbol symbol[SYMBOLS], uint64_t *bias,
+	char why[ZN_TEXT_MAX])
 {
 	char path[80];
-	const char *why;
+	const char *wrong;
 	uint64_t base;
-	int fd, found;
+	int fd;
 
 	symbol[RUNTIME].name = "_PyRuntime";
 	symbol[CODE_TYPE].name = "PyCode_Type";
@@ -170,11 +171,16 @@ static int read_symbols(uint32_t pid, const struct candidate *c, struct zn_elf_s
 	snprintf(path, sizeof(path), "/proc/%u/map_files/%lx-%lx", pid, c->from, c->to);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return 0;
-	found = zn_elf_variables(fd, symbol, SYMBOLS, ELF_BUDGET_BYTES, &base, &why);
+		return -ENOENT;
+	zn_elf_variables(fd, symbol, SYMBOLS, ELF_BUDGET_BYTES, &base, &wrong);
 	close(fd);
 	*bias = c->from - base;
-	return found > 0 && symbol[RUNTIME].offset && symbol[CODE_TYPE].offset;
+	if (symbol[RUNTIME].offset && symbol[CODE_TYPE].offset)
+		return 0;
+	if (!*wrong || c->minor == NOT_THERE)
+		return -ENOENT;
+	snprintf(why, ZN_TEXT_MAX, "symbols of CPython 3.%d: %s", c->minor, wrong);
+	return -ENOTSUP;
 }
 
 static const struct zn_python_layout *layout_of(int minor)
@@ -354,8 +360,9 @@ int zn_python_find(struct zn_python_process *p, char why[ZN_TEXT_MAX])
 	int minor, err;
 
 	why[0] = '\0';
-	if (!find_candidate(p->pid, &c) || !read_symbols(p->pid, &c, symbol, &bias))
-		return -ENOENT;
+	err = find_candidate(p->pid, &c) ? read_symbols(p->pid, &c, symbol, &bias, why) : -ENOENT;
+	if (err)
+		return err;
 	p->row = (struct zn_python){0};
 	p->code_type = symbol[CODE_TYPE].offset + bias;
 	minor = c.minor;

@@ -183,6 +183,30 @@ T(finds_in_symtab_what_dynsym_lacks)
 	check_all_found(look_in(&m, sizeof(m)));
 }
 
+/* "hidden" is a function, so that .symtab is looked at as well. */
+T(keeps_variables_of_dynsym_if_symtab_is_too_large)
+{
+	struct zn_elf_symbol object[] = {{.name = "object"}, {.name = "hidden"}};
+	struct zn_elf_symbol function[] = {{.name = "last"}, {.name = "hidden"}};
+	struct image m = good;
+	uint64_t base;
+	int fd;
+
+	m.sh[3].sh_type = SHT_SYMTAB;
+	m.sh[3].sh_size = (1ULL << 30) / 24 * 24;
+	fd = file_of(&m, sizeof(m));
+	CHECK_EQ(ftruncate(fd, 4LL << 30), 0);
+	CHECK_EQ(zn_elf_variables(fd, object, 2, 1 << 20, &base, &why), 1);
+	CHECK_EQ(object[0].offset, TEXT_ADDR + 8);
+	CHECK_EQ(object[1].offset, 0);
+	CHECK_STR(why, "symbol table: more than 1 MiB would have to be read");
+	CHECK_EQ(zn_elf_variables(fd, object, 1, 1 << 20, &base, &why), 1);
+	CHECK_STR(why, "");
+	CHECK_EQ(zn_elf_symbols(fd, function, 2, 1 << 20, &why), -ENOEXEC);
+	CHECK_EQ(function[0].offset, 0);
+	close(fd);
+}
+
 T(takes_the_section_count_from_section_0)
 {
 	struct image m = good;
@@ -629,6 +653,7 @@ int main(void)
 	RUN(tells_how_far_a_function_goes);
 	RUN(finds_by_the_dynamic_segment);
 	RUN(finds_in_symtab_what_dynsym_lacks);
+	RUN(keeps_variables_of_dynsym_if_symtab_is_too_large);
 	RUN(takes_the_section_count_from_section_0);
 	RUN(finds_a_name_asked_for_twice);
 	RUN(refuses_too_many_names);

@@ -4,13 +4,16 @@
  * python_test.c: this program is the interpreter: it has the symbols of one, and lays out its threads, frames, code
  * objects and texts as a version does, right and wrong. What is read is the memory of a process that may be hostile.
  */
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "zernel.h"
+#include "folder.h"
 #include "t.h"
 
 #define THREADS  3
@@ -202,6 +205,39 @@ T(a_process_that_is_none)
 	CHECK_EQ(zn_python_readable(&p), -ESRCH);
 }
 
+/* By its name it is one: what is wrong with its file is said. Programs run without headers of sections. */
+T(an_interpreter_whose_symbols_cannot_be_read)
+{
+	char path[sizeof(root) + 16], copy[sizeof(path) + 16];
+	uint64_t nowhere = 1ULL << 40;
+	pid_t child;
+	int fd;
+
+	open_folder();
+	snprintf(path, sizeof(path), "%s/python3.11", root);
+	snprintf(copy, sizeof(copy), "cp /bin/sleep %s", path);
+	CHECK_EQ(system(copy), 0);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	CHECK_EQ(pwrite(fd, &nowhere, sizeof(nowhere), offsetof(Elf64_Ehdr, e_shoff)), sizeof(nowhere));
+	close(fd);
+	child = fork();
+	if (child == 0) {
+		execl(path, path, "60", NULL);
+		_exit(1);
+	}
+	for (int i = 0; i < 1000; i++) { /* until it is another program */
+		p = (struct zn_python_process){.pid = (uint32_t)child};
+		if (find() == -ENOTSUP)
+			break;
+		usleep(1000);
+	}
+	CHECK_EQ(find(), -ENOTSUP);
+	CHECK_STR(why, "symbols of CPython 3.11: section headers: outside the file");
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close_folder();
+}
+
 T(another_program_in_its_place)
 {
 	begin();
@@ -337,6 +373,7 @@ int main(void)
 		RUN(the_first_word_is_no_state);
 		RUN(code_objects);
 		RUN(tables_of_lines);
+		RUN(an_interpreter_whose_symbols_cannot_be_read);
 	}
 	RUN(a_process_that_is_none);
 	RUN(another_program_in_its_place);

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import { mkdirSync, readFileSync, existsSync } from "node:fs";
+import { createServer as createListener } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
@@ -55,6 +56,27 @@ export function start(file, args, options = {}) {
 	};
 	later(child.kill9);
 	return child;
+}
+
+// The port, which is given up again; 0: somebody has it.
+const bound = (port) => new Promise((done) => {
+	const listener = createListener().on("error", () => done(0));
+	listener.listen(port, "127.0.0.1", () => {
+		const got = listener.address().port;
+		listener.close(() => done(got));
+	});
+});
+
+// A port on which nobody listens, to be used later: of those that the kernel gives to nobody by itself.
+export async function freePort() {
+	const [first, last] = readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s+/).map(Number);
+	const below = Math.max(0, first - 10000), count = below + 65535 - last;
+	for (let tries = 0; tries < 1000 && count; tries++) {
+		const n = Math.floor(Math.random() * count), port = await bound(n < below ? 10000 + n : last + 1 + n - below);
+		if (port)
+			return port;
+	}
+	return bound(0); // the kernel gives all of them
 }
 
 // options may hold ports of their own; without, they are free ones.

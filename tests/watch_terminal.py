@@ -153,14 +153,14 @@ class Server:
             pass
 
 
-def live(value):
-    """A server whose data is new each time, as a daemon's is."""
+def live(value, port=0):
+    """A server whose data is new each time, as a daemon's is. port: of free_port(), where it is to be used again."""
     def respond(n):
         v = value(n) if callable(value) else dict(value)
         v["last_update_ms"] = 1711800000000 + 1000 * n
         v["uptime_s"] = n
         return answer(body_of(v))
-    return Server(respond)
+    return Server(respond, port=port)
 
 
 def raw(data, **more):

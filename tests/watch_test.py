@@ -968,7 +968,7 @@ def test_colors():
 
 def test_daemon_goes_and_comes_back():
     for env in ({}, {"NO_COLOR": "1"}):
-        first = live(snapshot())
+        first = live(snapshot(), free_port())
         with first, Terminal("127.0.0.1:%d" % first.port, env={"TZ": "UTC", **env}) as t:
             t.wait_text("python", "q quit")
             check("no answer" not in t.screen.text(), "stale at once")
@@ -1027,7 +1027,7 @@ def test_frozen_data_is_not_live():
 
 
 def test_json_goes_on_after_a_break():
-    first = live(snapshot())
+    first = live(snapshot(), free_port())
     p = subprocess.Popen([watch_terminal.BINARY, "watch", "127.0.0.1:%d" % first.port, "--json"],
                          stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, bufsize=0)

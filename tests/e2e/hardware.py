@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import os
 import re
+import shutil
 import threading
 
 from fuse import Fuse
@@ -27,10 +28,14 @@ TREE = {
 
 
 def write(root, name, text):
+    """In one step, as who reads it may come at any moment. It keeps its mode."""
     path = os.path.join(root, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as file:
+    with open(os.path.join(root, ".new"), "w") as file:
         file.write(text)
+    if os.path.exists(path):
+        shutil.copymode(path, file.name)
+    os.rename(file.name, path)
     return path
 
 
@@ -101,7 +106,7 @@ def status_of(pid):
 
 @test
 def gpus_and_energy_are_read_beside_the_daemon():
-    fuse = Fuse({"speed": b"16.0 GT/s PCIe\n"}, silent=["speed"], direct=["speed"], allow_other=True)
+    fuse = Fuse({"speed": b"16.0 GT/s PCIe\n"}, silent=["speed"], direct=["speed"], allow_other=True, hold_s=120)
     root = folder()  # Landlock allows what lies below it: the FUSE file as well
     make_tree(root)
     os.symlink(fuse.path("speed"), f"{root}/devices/port/{PCI}/current_link_speed")

@@ -409,7 +409,7 @@ class Hammer(threading.Thread):
     process id."""
 
     def __init__(self, server):
-        super().__init__()
+        super().__init__(daemon=True)
         self.server, self.raw, self.answered, self.stop = server, None, [], threading.Event()
 
     def ask(self):
@@ -428,7 +428,8 @@ class Hammer(threading.Thread):
         return None
 
     def run(self):
-        while not self.stop.is_set():
+        """It ends with a connection: one that finds its own dead only when it is to stop makes another."""
+        while not self.stop.is_set() or not self.raw:
             at = self.ask()
             if at:
                 self.answered.append(at)

@@ -17,8 +17,8 @@ import urllib.error
 from collections import Counter
 
 from fuse import Fuse
-from harness import BUILD, Absent, CUDA, HERE, ROOT, ZERNEL, Daemon, Process, application_env, check, equal, folder, \
-    main, need, test, test_timed, wait_until
+from harness import BUILD, Absent, CUDA, HERE, ROOT, ZERNEL, Daemon, Process, State, application_env, check, equal, \
+    folder, main, need, test, test_timed, wait_until
 
 PROGRAM = os.path.join(ROOT, "tests", "fake", "stacks.py")
 
@@ -65,7 +65,7 @@ class Stacks(Process):
             self.process.stdin.write("call\n")
             self.process.stdin.flush()
             return [p["pid"] for p in d.json("/stacks")["processes"]].count(self.pid) == programs
-        wait_until(found, "Python being found", 20, seen=lambda: d.json("/stacks"))
+        wait_until(found, "Python being found", seen=lambda: d.json("/stacks"))
         wait_until(lambda: d.metrics().library(self.library).get("cuLaunchKernel"), "probes on launches")
         return self
 
@@ -97,7 +97,7 @@ def folded(d, pid, cause="launch"):
 
 
 def settled(d, pid, count, cause="launch"):
-    wait_until(lambda: sum(folded(d, pid, cause).values()) >= count, f"{count} calls of {pid}", 20,
+    wait_until(lambda: sum(folded(d, pid, cause).values()) >= count, f"{count} calls of {pid}",
         seen=lambda: folded(d, pid, cause))
     return folded(d, pid, cause)
 
@@ -178,7 +178,7 @@ def stacks_more_than_there_is_room_for():
     time.sleep(6)
     p = Stacks("short").known(d)
     want = p.run()
-    wait_until(lambda: folded(d, p.pid) == want, "stacks of the next program", 20, seen=lambda: folded(d, p.pid))
+    wait_until(lambda: folded(d, p.pid) == want, "stacks of the next program", seen=lambda: folded(d, p.pid))
 
 
 @test
@@ -398,17 +398,19 @@ def stacks_as_readers_take_them():
 def stacks_of_memory_that_blocks():
     """A process holds up whoever reads its memory: its user waits for names, and nobody else."""
     d = live()
-    fuse = Fuse({"held": bytes(1 << 21)}, silent=["held"], allow_other=True)
+    fuse = Fuse({"held": bytes(1 << 21)}, silent=["held"], allow_other=True, hold_s=120)
     p = Stacks("hold", fuse.path("held")).known(d)
+    State.cleanup.callback(fuse.release)  # before its end is waited for
     p.run()
     fuse.holds()
-    wait_until(lambda: f"process {p.pid} does not let" in d.json("/stacks")["why"], "that process being named", 20,
+    wait_until(lambda: f"process {p.pid} does not let" in d.json("/stacks")["why"], "that process being named",
                seen=lambda: d.json("/stacks"))
     other = Stacks("short", before=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")).known(d)
     want = other.run()
     wait_until(lambda: folded(d, other.pid) == want, "the names of another user's", seen=lambda: folded(d, other.pid))
     equal(sum(folded(d, p.pid).values()), 3, f"its own calls: {folded(d, p.pid)}")
     check(all(s == "(not read)" for s in folded(d, p.pid)), f"they have no names: {folded(d, p.pid)}")
+    fuse.release()
     p.kill()
 
 

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import time
 
+from annotate import said
 from claims import job, live, place
 from hangs import HELPERS, RANKS, come_back, firing, let_go, wait_for
-from harness import ZERNEL, State, check, equal, main, parse_json, run, test, wait_until
+from harness import ZERNEL, State, check, equal, main, parse_json, test, wait_until
 from waits import rank
 
 
@@ -52,7 +53,7 @@ def record(name, n=1):
 @test
 def a_hang_is_recorded_once():
     daemon, ranks = hung()
-    run([ZERNEL, "annotate", "--id", "4711", "epoch=3", "--control", place("run/control.sock")])
+    said("--id", "4711", "epoch=3")
     began = time.time()
     hang(daemon, ranks)
     got = wait_until(lambda: record("job-4711"), "the record")

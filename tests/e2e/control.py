@@ -60,6 +60,22 @@ def said(*arguments, **more):
     return done.stdout
 
 
+def began(env):
+    """A prolog. It waits for a moment; where the daemon gets no processor in it, a file is left, and read a moment
+    later."""
+    equal(said("start", "--slurm", env=env), "", "start")
+    wait_until(lambda: env["SLURM_JOB_ID"] in listed(), "the job")
+
+
+def told(env):
+    """A task prolog, whose user may leave no file: again until the daemon answers it within its moment."""
+    def once():
+        done = zernel("start", "--slurm", env=env, user=NOBODY)
+        return None if "the daemon does not answer" in done.stderr else done
+    done = wait_until(once, "an answer to a task prolog")
+    equal((done.returncode, done.stdout, done.stderr), (0, "", ""), "a task prolog")
+
+
 def shown(job, *arguments, **more):
     return parse_json(said("show", job, "--json", *arguments, **more))
 
@@ -109,7 +125,7 @@ def a_job_from_its_start_to_its_report():
     daemon = simulated()
     mode = os.stat(socket_path()).st_mode
     equal(mode & 0o7777, 0o666, "the socket's mode")
-    equal(said("start", "--slurm", env=SLURM), "", "start")
+    began(SLURM)
     job = shown("94711")
     equal((job["state"], job["user"], job["uid"], job["partition"]), ("running", "nobody", NOBODY, "gpu"), "the job")
     equal(said("start", "--slurm", env=SLURM), "", "start again")
@@ -203,7 +219,7 @@ def users_have_an_allowance_and_root_is_answered():
 @test_simulated
 def who_may_do_what():
     daemon = simulated()
-    said("start", "--slurm", env=SLURM)
+    began(SLURM)
     said("start", "94712", "uid=1234", "name=secret")
     equal(zernel("start", "94713", user=NOBODY).returncode, 1, "nobody starts")
     equal(zernel("end", "94711", user=NOBODY).returncode, 1, "nobody ends, and be it its own")
@@ -221,14 +237,14 @@ def who_may_do_what():
 @test_simulated
 def an_owner_names_its_job_once():
     daemon = simulated()
-    said("start", "--slurm", env=SLURM)
+    began(SLURM)
     said("start", "94712", "uid=1234")
     task = {**SLURM, "SLURM_JOB_NAME": "a\"b\\c\nd", "SLURM_ARRAY_JOB_ID": "94700", "SLURM_JOB_UID": "0",
         "SLURM_JOB_ACCOUNT": "x"}
-    equal(said("start", "--slurm", env=task, user=NOBODY), "", "a task prolog")
+    told(task)
     job = shown("94711")
     equal((job["name"], job["uid"], job["account"]), ("a\"b\\c?d", NOBODY, ""), "what it may say")
-    said("start", "--slurm", env={**task, "SLURM_JOB_NAME": "other"}, user=NOBODY)
+    told({**task, "SLURM_JOB_NAME": "other"})
     equal(shown("94711")["name"], "a\"b\\c?d", "a second name")
     done = zernel("start", "--slurm", env={**task, "SLURM_JOB_ID": "94712"}, user=NOBODY)
     equal((done.returncode, done.stdout, done.stderr.count("\n")), (0, "", 1), "another's job")

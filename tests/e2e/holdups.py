@@ -27,6 +27,9 @@ while time.monotonic() < end:
 print(worst)
 """
 LAUNCHES = "zernel_cuda_launches_total"
+# A fork() that waits for the user takes as long as he holds his memory, and so does a word that comes only after that.
+# Others are short, but for how long a busy machine keeps a process from its processor.
+HELD_S, FORK_S, TOLD_S = 90, 20, 30
 
 
 def forks(seconds):
@@ -66,7 +69,7 @@ def linked_copy():
 def forks_go_on_while_a_user_holds_his_memory():
     """The file is hooked once he lets go. His file system calls itself root's."""
     plain, link = linked_copy()
-    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), source="user_id=0")
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), source="user_id=0", hold_s=HELD_S)
     held = holder(plain, fuse)
     daemon = Daemon()
     forking, actor = forks(5), Actor(before=USER)
@@ -74,7 +77,7 @@ def forks_go_on_while_a_user_holds_his_memory():
     said = wait_until(lambda: waits(daemon, link), "a reason why it is not hooked")
     check(f"process {held.pid} maps it" in said, said)
     equal(daemon.metrics().one("zernel_libraries", state="waiting"), 1, "libraries that wait")
-    check(float(forking.communicate()[0]) < 2, "the longest fork() is far shorter than the read that is held")
+    check(float(forking.communicate()[0]) < FORK_S, "the longest fork() is far shorter than the read that is held")
     fuse.release()
     held.end()
     daemon.attached(link)
@@ -89,13 +92,13 @@ def probes_stay_while_a_user_holds_his_memory():
     daemon = Daemon(expect=["the probes of .* have to stay", "was written over while it was in use"])
     actor = Actor(("cuda", link))
     daemon.attached(link)
-    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",))
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), hold_s=HELD_S)
     held = holder(plain, fuse)
     forking = forks(5)
     os.utime(link)
     said = wait_until(lambda: [s for s in daemon.lines() if "have to stay" in s], "a line on it")
     check(f"process {held.pid} maps it" in said[0], said)
-    check(float(forking.communicate()[0]) < 2, "the longest fork()")
+    check(float(forking.communicate()[0]) < FORK_S, "the longest fork()")
     fuse.release()
     held.end()
     daemon.attached(link)
@@ -110,13 +113,13 @@ def the_end_waits_for_a_user_and_says_for_whom():
     daemon = Daemon(expect=["the end waits up to 20 s"])
     actor = Actor(("cuda", link))
     daemon.attached(link)
-    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",))
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), hold_s=HELD_S)
     held = holder(plain, fuse)
     forking = forks(5)
     daemon.process.terminate()
     said = wait_until(lambda: [s for s in daemon.lines() if "the end waits" in s], "a line on it")
     check(f"process {held.pid} maps it" in said[0], said)
-    check(float(forking.communicate()[0]) < 2, "the longest fork()")
+    check(float(forking.communicate()[0]) < FORK_S, "the longest fork()")
     fuse.release()
     held.end()
     equal(daemon.end(), 0, "status")
@@ -130,7 +133,7 @@ def a_hang_is_told_within_a_second():
     daemon = Daemon("--user-libraries", "all", expect=["error: libraries: putting probes on .* waits",
         "attaching to .* took"])
     daemon.ticked(2)
-    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",))
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), hold_s=HELD_S)
     held, actor = holder(plain, fuse), Actor(before=USER)
     clock = time.monotonic()
     actor.tell(f"cuda = CDLL({link!r})")
@@ -139,7 +142,8 @@ def a_hang_is_told_within_a_second():
     metrics, (status, health) = daemon.metrics(), daemon.health()
     time.sleep(2)  # what takes so long bars the user's further files
     fuse.release()
-    check(told < 5, f"told after {told:.1f} s")
+    check(told < TOLD_S, f"told after {told:.1f} s")
+    check(int(re.search(r" since (\d+) ms", said[0]).group(1)) < 10000, said)
     check(f"process {held.pid} that maps it" in said[0], said)
     equal((status, health["status"]), (503, "a change of probes hangs"), "health")
     check(f"process {held.pid} that maps it" in health["why"], health["why"])
@@ -157,7 +161,7 @@ def a_hang_on_a_file_system_of_the_node_names_who_waits():
     daemon = Daemon("--user-libraries", "all", expect=["error: libraries: putting probes on .* waits",
         "attaching to .* took"])
     daemon.ticked(2)
-    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), user=0, allow_other=True)
+    fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), user=0, allow_other=True, hold_s=HELD_S)
     held, actor = holder(plain, fuse), Actor(before=USER)
     actor.tell(f"cuda = CDLL({link!r})")
     said = wait_until(lambda: [s for s in daemon.lines() if "putting probes on" in s], "a line in the log")

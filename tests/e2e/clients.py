@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import urllib.request
 
-from harness import PATIENCE, Absent, Process, folder, free_port, need, parse_json
+from harness import PATIENCE, Absent, Process, folder, free_port, need, parse_json, wait_until
 
 
 def need_module(name):
@@ -108,6 +108,12 @@ def prometheus(daemon, *options):
                        f"--web.listen-address=127.0.0.1:{port}", *options], stderr=subprocess.DEVNULL)
     process.wanted = None
     return process, f"http://127.0.0.1:{port}"
+
+
+def await_up(server):
+    """A scrape that went well: the first ones may take longer than their second, where the machine is busy."""
+    return wait_until(lambda: [t for t in [target(server)] if t and t["health"] == "up"], "the target being up",
+        seen=lambda: target(server))[0]
 
 
 def target(server):

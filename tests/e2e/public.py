@@ -10,7 +10,7 @@ import re
 import socket
 import subprocess
 
-from clients import api, prometheus, target
+from clients import api, await_up, prometheus
 from harness import Daemon, State, check, equal, main, need, parse_json, parse_metrics, run, test_simulated, wait_until
 
 ROUTES = ("/", "/metrics", "/json", "/history", "/alerts", "/jobs", "/health")
@@ -204,10 +204,7 @@ def prometheus_finds_the_target_up():
     """Debian's Prometheus asks for OpenMetrics and gzip by itself."""
     daemon = Daemon("--simulate")
     process, server = prometheus(daemon)
-    # the first ones may be too slow for it, where the machine is busy
-    seen = wait_until(lambda: [t for t in [target(server)] if t and t["health"] == "up"], "the target being up", 60,
-        seen=lambda: target(server))
-    equal(seen[0]["lastError"], "", "what is wrong with it")
+    equal(await_up(server)["lastError"], "", "what is wrong with it")
     wait_until(lambda: api(server, "query", query="up == 1")["result"], "up")
     ours = {name for name, _ in daemon.metrics()}
     wait_until(lambda: ours <= set(api(server, "label/__name__/values")), f"all of {len(ours)} names")

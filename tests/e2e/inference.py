@@ -15,6 +15,7 @@ from harness import CUDA, HERE, Absent, Daemon, Process, check, equal, folder, f
     wait_until
 
 CHAT = "/v1/chat/completions"
+SENT_S = 3  # a call that sends the end of an answer may return so long after the client has read it, on a busy machine
 
 
 class Server(Process):
@@ -118,15 +119,14 @@ def asks_exactly(library, *more, address=None, argv=None, statuses=((404, "4xx",
     server = Server(library, *more, address=address, argv=argv)
     pid = watched(daemon, server)
     streamed, plain, events = 13, 17, 11
-    first, gaps, whole, failed = [], [], [], []
+    first, whole, failed = [], [], []
 
     def stream(count):
         try:
             client = Client(server)
             for _ in range(count):
-                t, g, w = client.chat(events, wait=0.05, gap=0.01)
+                t, _, w = client.chat(events, wait=0.05, gap=0.01)
                 first.append(t)
-                gaps.extend(g)
                 whole.append(w)
             client.close()
         except Exception as error:  # noqa: BLE001  of another thread
@@ -139,8 +139,10 @@ def asks_exactly(library, *more, address=None, argv=None, statuses=((404, "4xx",
         thread.join()
     equal(failed, [], "threads that failed")
     client = Client(server)
+    begin = time.monotonic()
     for _ in range(plain):
         equal(client.ask("POST", CHAT, {"events": 1}).read() != b"", True, "an answer")
+    plain_s = time.monotonic() - begin
     for status, _, count in statuses:
         for _ in range(count):
             equal((client.ask("GET", f"/status/{status}"), client)[0].read() is not None, True, "an answer")
@@ -162,9 +164,13 @@ def asks_exactly(library, *more, address=None, argv=None, statuses=((404, "4xx",
     seconds = seen.one("zernel_request_first_event_seconds_sum", route=CHAT)
     check(0.05 * n <= seconds <= sum(first) + 0.001 * n, f"{library}: first events {seconds:.3f} s of {sum(first):.3f}")
     if library != "hypercorn":  # of whose events TCP keeps some back
-        near(seen.one("zernel_request_event_gap_seconds_sum", route=CHAT), sum(gaps), 0.1, 0.1, f"{library}: gaps")
+        # between its own first and last event the client may see less, as it reads all at once that came meanwhile
+        gaps = seen.one("zernel_request_event_gap_seconds_sum", route=CHAT)
+        check(0.01 * (events - 1) * n <= gaps <= sum(whole) - seconds,
+            f"{library}: gaps {gaps:.3f} s of {sum(whole):.3f}, {seconds:.3f} before")
     seconds = seen.one("zernel_request_duration_seconds_sum", route=CHAT)
-    check(0.15 * n <= seconds <= sum(whole) + plain * 0.2, f"{library}: durations {seconds:.3f} s of {sum(whole):.3f}")
+    check(0.15 * n <= seconds <= sum(whole) + plain_s + SENT_S,
+        f"{library}: durations {seconds:.3f} s of {sum(whole):.3f} and {plain_s:.3f}")
     return daemon, server
 
 

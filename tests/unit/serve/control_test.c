@@ -41,7 +41,7 @@ static const struct {
 		"describe 65534 as 65534\nwrite 1 job-65534: zernel 1 start\nid=65534\ntime=1234\n" IS_BOOT},
 	{"nobody says nothing new of its own", H "start\nid=65534\n",
 		"ok\n{\"job_id\":\"65534\",\"restart\":0,\"state\":\"running\"}", "describe 65534 as 65534\n"},
-	{"nobody lists", H "list\n",
+	{"nobody lists", H "list\njson=1\n",
 		"ok\n{\"jobs\":[{\"job_id\":\"1000\",\"restart\":0,\"state\":\"running\"},"
 		"{\"job_id\":\"65534\",\"secret\":\"\"},{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}]}",
 		""},
@@ -49,6 +49,10 @@ static const struct {
 		""},
 	{"nobody shows whose owner is not known", H "show\nid=9\n",
 		"ok\n{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}", ""},
+	{"nobody lists for a table", H "list\n",
+		"ok\n{\"jobs\":[{\"job_id\":\"1000\",\"restart\":0,\"state\":\"running\"},"
+		"{\"job_id\":\"65534\",\"row\":true},{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}]}",
+		""},
 	{"nobody shows its own", H "show\nid=65534\n", "ok\n{\"job_id\":\"65534\",\"secret\":\"\"}", ""},
 	{"nobody reads another's report", H "report\nid=1000\n",
 		"error: only its owner and root may read the report of job 1000\n", ""},

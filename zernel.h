@@ -5668,6 +5668,7 @@ bool zn_failed_before(const struct zn_failed_call *a, const struct zn_failed_cal
 #define ZN_STACKS_NO_FUNCTION UINT32_MAX
 #define ZN_STACKS_ROOTS       2048
 #define ZN_STACKS_NODES       32768
+#define ZN_STACKS_NODES_ALL   (ZN_STACKS_NODES + ZN_STACKS_ROOTS) /* with that of what found no room, of each process */
 #define ZN_STACKS_FUNCTIONS   8192
 struct zn_stacks;
 /* A process. */
@@ -5700,7 +5701,9 @@ void zn_stacks_unlock(struct zn_stacks *s);
 /* A new process; NO_ROOT: there is no room. Texts are valid UTF-8. */
 uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns);
 struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root); /* NULL: none any more */
-/* What is there already, or new; where there is no room, NO_FUNCTION, and the parent. */
+/* What is there already, or new; where there is no room, NO_FUNCTION, and the parent: of an outermost function the
+ * root's node `(no room)`, for which there always is, and which has nothing below it. What is added to a node that gets
+ * no sum is added to one above it, or to that. */
 uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str name, struct zn_str file, int first);
 uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uint32_t function, int line);
 void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const struct zn_stack_sum *what);

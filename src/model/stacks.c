@@ -5,7 +5,8 @@
  * is held for no longer than memory takes. Tables are fixed; each owner has his share of them (quota.c). What a process
  * that has ended left is dropped once room is needed. Where an owner found none, stacks of his to which nothing was
  * added for a while lose their inner half: a program that imports or compiles much before it works has as many of those
- * as his share is large. Their sums stay, with what is left of them.
+ * as his share is large. Their sums stay, with what is left of them. What found no room is added to who called it, or
+ * else to a node that each process has outside of all shares: no sum is lost.
  */
 #include "zernel.h"
 #include <errno.h>
@@ -16,6 +17,8 @@
 #define NODES_MAX      ZN_STACKS_NODES
 #define FUNCTIONS_MAX  ZN_STACKS_FUNCTIONS
 #define SUMS_MAX       16384
+#define RESTS_MAX      (ROOTS_MAX * ZN_LEAF_COUNT) /* sums of what found no room, of each root and leaf */
+#define SUMS_ALL       (SUMS_MAX + RESTS_MAX)
 #define TEXTS_MAX      16384
 #define TEXT_BYTES     (1 << 20)
 #define TEXT_BLOCK     64 /* bytes that are counted as one against an owner's share */
@@ -61,18 +64,19 @@ struct window {
 struct zn_stacks {
 	pthread_mutex_t lock;
 	struct zn_stacks_root root[ROOTS_MAX];
-	struct zn_stacks_node node[NODES_MAX];
+	struct zn_stacks_node node[ZN_STACKS_NODES_ALL]; /* from NODES_MAX on: of what found no room, by root */
 	struct function function[FUNCTIONS_MAX];
-	struct sum sum[SUMS_MAX];
+	struct sum sum[SUMS_ALL]; /* from SUMS_MAX on: of those nodes, by root and leaf */
 	struct text text[TEXTS_MAX];
 	char bytes[TEXT_BYTES];
 	uint32_t roots, nodes, functions, sums, texts, byte_count;
+	uint32_t rests; /* roots that may have something without room are below this */
 	/* Open addressing: indices and 1, 0: free. Twice as many places as entries. */
 	uint32_t node_place[2 * NODES_MAX], function_place[2 * FUNCTIONS_MAX], sum_place[2 * SUMS_MAX],
 		text_place[2 * TEXTS_MAX];
 	struct zn_quota node_quota, function_quota, byte_quota, sum_quota;
-	uint32_t moved
-		[NODES_MAX]; /* by the last compaction: where each node is now, or what it was cut to; NONE: gone */
+	/* By the last compaction: where each node is now, or what it was cut to; NONE: gone. */
+	uint32_t moved[ZN_STACKS_NODES_ALL];
 	uint32_t scratch[NODES_MAX];
 	uint32_t generation;
 	uint64_t lacked, cut_ns; /* what found no room; when stacks were cut last, or might have been */
@@ -81,7 +85,7 @@ struct zn_stacks {
 	uint64_t part_next;
 	struct window window[WINDOWS_MAX];
 	uint64_t window_next, window_ns; /* window_ns: when the one at hand began */
-	struct zn_stack_sum shown[SUMS_MAX];
+	struct zn_stack_sum shown[SUMS_ALL];
 };
 
 /* ---- Hashes. ---- */
@@ -130,11 +134,19 @@ static void place_put(uint32_t *place, uint32_t count, uint32_t hash, uint32_t i
 	place[hash & (count - 1)] = index + 1;
 }
 
+/* Where the sum of a root for what found no room is. */
+static uint32_t rest_at(uint32_t root, uint32_t leaf)
+{
+	return SUMS_MAX + root * ZN_LEAF_COUNT + leaf;
+}
+
 /* NULL: there is none. */
 static struct sum *sum_find(struct zn_stacks *s, uint32_t node, uint32_t leaf)
 {
 	struct sum key = {.node = node, .leaf = leaf};
 
+	if (node >= NODES_MAX)
+		return &s->sum[rest_at(node - NODES_MAX, leaf)];
 	for (uint32_t at = sum_hash(&key);; at++) {
 		uint32_t i = s->sum_place[at & (ZN_LEN(s->sum_place) - 1)];
 
@@ -193,6 +205,20 @@ static void nodes_compact(struct zn_stacks *s, const uint32_t *uncut)
 	s->nodes = kept;
 }
 
+/* Nodes of what found no room keep their places, and go with their roots. */
+static void rests_compact(struct zn_stacks *s)
+{
+	for (uint32_t root = 0; root < s->rests; root++) {
+		uint32_t node = NODES_MAX + root;
+
+		s->moved[node] = s->root[root].used ? node : NONE;
+		if (s->root[root].used)
+			continue;
+		s->node[node] = (struct zn_stacks_node){0};
+		memset(&s->sum[rest_at(root, 0)], 0, sizeof(*s->sum) * ZN_LEAF_COUNT);
+	}
+}
+
 static void sum_add(struct zn_stack_sum *to, const struct zn_stack_sum *what)
 {
 	to->count += what->count;
@@ -207,6 +233,16 @@ static void sums_merge(struct zn_stacks *s, struct sum *to, const struct sum *fr
 	to->window = from->window > to->window ? from->window : to->window;
 	to->example = to->example ? to->example : from->example;
 	zn_quota_give(&s->sum_quota, s->root[s->node[to->node].root].owner);
+}
+
+/* Where the sum of a part is now; old: how many there were that have their shares. */
+static uint32_t sum_moved(const struct zn_stacks *s, uint32_t sum, uint32_t old)
+{
+	uint32_t rest = sum - SUMS_MAX;
+
+	if (sum < old)
+		return s->scratch[sum];
+	return rest < RESTS_MAX && s->root[rest / ZN_LEAF_COUNT].used ? sum : NONE;
 }
 
 static void sums_compact(struct zn_stacks *s)
@@ -235,8 +271,7 @@ static void sums_compact(struct zn_stacks *s)
 	}
 	s->sums = kept;
 	for (uint32_t i = 0; i < PARTS_MAX; i++)
-		if (s->part[i].sum < old)
-			s->part[i].sum = to[s->part[i].sum];
+		s->part[i].sum = sum_moved(s, s->part[i].sum, old);
 }
 
 static void functions_compact(struct zn_stacks *s)
@@ -291,6 +326,7 @@ static void texts_compact(struct zn_stacks *s)
 static void stacks_compact(struct zn_stacks *s, const uint32_t *uncut)
 {
 	nodes_compact(s, uncut);
+	rests_compact(s);
 	sums_compact(s);
 	functions_compact(s);
 	texts_compact(s);
@@ -472,11 +508,28 @@ uint32_t zn_stacks_function(struct zn_stacks *s, uint32_t root, struct zn_str na
 	return s->functions++;
 }
 
+/* The node of what found no room. It is its own example, as there is no room for one. */
+static uint32_t rest_node(struct zn_stacks *s, uint32_t root)
+{
+	uint32_t node = NODES_MAX + root;
+
+	if (s->node[node].parent == ZN_STACKS_NO_NODE) /* it is there */
+		return node;
+	s->node[node] = (struct zn_stacks_node){
+		.root = root, .parent = ZN_STACKS_NO_NODE, .function = ZN_STACKS_NO_FUNCTION, .line = ZN_PYCODE_GONE};
+	for (uint32_t leaf = 0; leaf < ZN_LEAF_COUNT; leaf++)
+		s->sum[rest_at(root, leaf)] = (struct sum){.node = node, .leaf = leaf, .example = node + 1};
+	s->rests = root >= s->rests ? root + 1 : s->rests;
+	return node;
+}
+
 uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uint32_t function, int line)
 {
 	struct zn_stacks_node n = {.root = root, .parent = parent, .function = function, .line = line};
 	uint32_t hash = node_hash(&n);
 
+	if (parent != ZN_STACKS_NO_NODE && parent >= NODES_MAX)
+		return parent;
 	for (uint32_t at = hash;; at++) {
 		uint32_t i = s->node_place[at & (ZN_LEN(s->node_place) - 1)];
 
@@ -488,7 +541,7 @@ uint32_t zn_stacks_node(struct zn_stacks *s, uint32_t root, uint32_t parent, uin
 	if (s->nodes == NODES_MAX || !zn_quota_try(&s->node_quota, s->root[root].owner)) {
 		s->root[root].folded++;
 		lack_note(s, root);
-		return parent;
+		return parent == ZN_STACKS_NO_NODE ? rest_node(s, root) : parent;
 	}
 	s->node[s->nodes] = n;
 	place_put(s->node_place, ZN_LEN(s->node_place), hash, s->nodes);
@@ -509,16 +562,27 @@ static struct sum *sum_of(struct zn_stacks *s, uint32_t node, uint32_t leaf)
 	return &s->sum[s->sums++];
 }
 
+/* The nearest caller's; or else that of what found no room. */
+static struct sum *sum_above(struct zn_stacks *s, uint32_t node, uint32_t leaf)
+{
+	struct sum *sum = NULL;
+
+	for (uint32_t at = s->node[node].parent; at != ZN_STACKS_NO_NODE && !sum; at = s->node[at].parent)
+		sum = sum_find(s, at, leaf);
+	return sum ? sum : sum_find(s, rest_node(s, s->node[node].root), leaf);
+}
+
 void zn_stacks_add(struct zn_stacks *s, uint32_t node, enum zn_leaf leaf, const struct zn_stack_sum *what)
 {
-	struct sum *sum = node == ZN_STACKS_NO_NODE ? NULL : sum_of(s, node, leaf);
+	struct sum *sum;
 
-	if (!sum) {
-		if (node != ZN_STACKS_NO_NODE) {
-			s->root[s->node[node].root].folded++;
-			lack_note(s, s->node[node].root);
-		}
+	if (node == ZN_STACKS_NO_NODE)
 		return;
+	sum = sum_of(s, node, leaf);
+	if (!sum) {
+		s->root[s->node[node].root].folded++;
+		lack_note(s, s->node[node].root);
+		sum = sum_above(s, node, leaf);
 	}
 	sum_add(&sum->all, what);
 	sum_add(&sum->part, what);
@@ -637,18 +701,26 @@ uint32_t zn_stacks_moved(const struct zn_stacks *s, uint32_t node)
 
 /* ---- Windows. ---- */
 
+/* Where the i-th sum is, of all that there are; NONE: there are no more. */
+static uint32_t sum_at(const struct zn_stacks *s, uint32_t i)
+{
+	if (i < s->sums)
+		return i;
+	return i - s->sums < s->rests * ZN_LEAF_COUNT ? SUMS_MAX + i - s->sums : NONE;
+}
+
 static void window_close(struct zn_stacks *s, uint64_t now_ns)
 {
 	struct window *w = &s->window[s->window_next++ % WINDOWS_MAX];
 
 	w->first = s->part_next;
 	w->end_ns = now_ns;
-	for (uint32_t i = 0; i < s->sums; i++) {
-		struct sum *sum = &s->sum[i];
+	for (uint32_t i = 0, at; (at = sum_at(s, i)) != NONE; i++) {
+		struct sum *sum = &s->sum[at];
 
 		if (!sum->part.count && !sum->part.value)
 			continue;
-		s->part[s->part_next++ % PARTS_MAX] = (struct part){.sum = i,
+		s->part[s->part_next++ % PARTS_MAX] = (struct part){.sum = at,
 			.count = sum->part.count > UINT32_MAX ? UINT32_MAX : (uint32_t)sum->part.count,
 			.value = sum->part.value};
 		sum->part = (struct zn_stack_sum){0};
@@ -667,13 +739,13 @@ void zn_stacks_tick(struct zn_stacks *s, uint64_t now_ns)
 /* All since each process began. */
 static void show_all(struct zn_stacks *s)
 {
-	for (uint32_t i = 0; i < s->sums; i++)
-		s->shown[i] = s->sum[i].all;
+	for (uint32_t i = 0, at; (at = sum_at(s, i)) != NONE; i++)
+		s->shown[at] = s->sum[at].all;
 }
 
 static void show_part(struct zn_stacks *s, const struct part *p)
 {
-	if (p->sum >= s->sums)
+	if (p->sum == NONE)
 		return;
 	s->shown[p->sum].count += p->count;
 	s->shown[p->sum].value += p->value;
@@ -684,8 +756,8 @@ static uint64_t show_windows(struct zn_stacks *s, uint64_t wanted_ns, uint64_t n
 {
 	uint64_t from_ns = s->window_ns, end = s->part_next;
 
-	for (uint32_t i = 0; i < s->sums; i++)
-		s->shown[i] = s->sum[i].part;
+	for (uint32_t i = 0, at; (at = sum_at(s, i)) != NONE; i++)
+		s->shown[at] = s->sum[at].part;
 	for (uint64_t n = s->window_next; n && s->window_next - n < WINDOWS_MAX - 1 && now_ns - from_ns < wanted_ns;
 		n--) {
 		const struct window *w = &s->window[(n - 1) % WINDOWS_MAX];
@@ -711,15 +783,17 @@ uint64_t zn_stacks_show(struct zn_stacks *s, uint64_t seconds, uint64_t now_ns)
 
 bool zn_stacks_shown(const struct zn_stacks *s, uint32_t i, struct zn_stacks_shown *to)
 {
-	const struct sum *sum = &s->sum[i];
+	uint32_t at = sum_at(s, i);
+	const struct sum *sum;
 
-	if (i >= s->sums)
+	if (at == NONE)
 		return false;
+	sum = &s->sum[at];
 	to->node = sum->node;
 	to->leaf = sum->leaf;
 	to->example = sum->example ? sum->example - 1 : sum->node;
 	to->root = s->node[sum->node].root;
-	to->sum = s->shown[i];
+	to->sum = s->shown[at];
 	return true;
 }
 

@@ -36,7 +36,7 @@ static const struct {
 
 /* What is in the profile at hand, and which number its first text has. One at a time: the loop renders. */
 static struct {
-	bool node[ZN_STACKS_NODES], function[ZN_STACKS_FUNCTIONS], root[ZN_STACKS_ROOTS], no_room;
+	bool node[ZN_STACKS_NODES_ALL], function[ZN_STACKS_FUNCTIONS], root[ZN_STACKS_ROOTS], no_room;
 	uint32_t function_text[ZN_STACKS_FUNCTIONS], root_text[ZN_STACKS_ROOTS], no_room_text, texts;
 } used;
 
@@ -196,7 +196,7 @@ static void put_texts(struct zn_out *o, const struct zn_state *state)
 
 static void put_places(struct zn_out *o, const struct zn_state *state)
 {
-	for (uint32_t i = 0; i < ZN_STACKS_NODES; i++)
+	for (uint32_t i = 0; i < ZN_STACKS_NODES_ALL; i++)
 		if (used.node[i])
 			put_location(o, zn_stacks_node_at(state->stacks, i), i);
 	for (uint32_t i = 0; i < ZN_STACKS_FUNCTIONS; i++)

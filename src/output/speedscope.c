@@ -13,8 +13,8 @@
 
 /* Numbers of frames in the file at hand. One at a time: the loop renders. */
 static struct {
-	uint32_t place[PLACES];                /* node and 1, by function and line; 0: free */
-	uint32_t frame_and_1[ZN_STACKS_NODES]; /* of a node; 0: not in the file */
+	uint32_t place[PLACES];                    /* node and 1, by function and line; 0: free */
+	uint32_t frame_and_1[ZN_STACKS_NODES_ALL]; /* of a node; 0: not in the file */
 	uint32_t frames;
 } used;
 

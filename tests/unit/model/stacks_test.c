@@ -121,6 +121,128 @@ T(nobody_takes_it_from_others)
 	CHECK_EQ(shown(other, ZN_LEAF_GPU).count, 1);
 }
 
+static uint32_t depth_of(uint32_t node)
+{
+	uint32_t depth = 0;
+
+	for (; node != ZN_STACKS_NO_NODE; node = zn_stacks_node_at(stacks, node)->parent)
+		depth++;
+	return depth;
+}
+
+/* What is shown of a process and a cause for which there was no room. */
+static struct zn_stack_sum shown_without_room(uint32_t root, uint32_t leaf)
+{
+	struct zn_stack_sum sum = {0};
+	struct zn_stacks_shown s;
+
+	for (uint32_t i = 0; zn_stacks_shown(stacks, i, &s); i++) {
+		const struct zn_stacks_node *n = zn_stacks_node_at(stacks, s.node);
+
+		if (s.root != root || s.leaf != leaf || n->function != ZN_STACKS_NO_FUNCTION ||
+			n->parent != ZN_STACKS_NO_NODE)
+			continue;
+		sum.count += s.sum.count;
+		sum.value += s.sum.value;
+	}
+	return sum;
+}
+
+/* A user's share is full, and he starts one more process: what that does is told, as far as it can be. */
+T(a_process_without_room_has_its_sums)
+{
+	uint32_t full, late, node, first;
+
+	begin();
+	zn_stacks_tick(stacks, 95 * S);
+	full = root_of(7, 1000);
+	node = below(full, ZN_STACKS_NO_NODE, "main", 1);
+	for (uint64_t line = 0, before = zn_stacks_lacked(stacks); zn_stacks_lacked(stacks) == before; line++)
+		below(full, node, "step", (int)line);
+	late = root_of(8, 1000);
+	first = below(late, ZN_STACKS_NO_NODE, "main", 1);
+	node = below(late, below(late, first, "step", 2), "launch", 3);
+	CHECK_EQ(node, first);
+	CHECK(node != ZN_STACKS_NO_NODE && zn_stacks_has_example(stacks, node, ZN_LEAF_GPU)); /* or no room for one */
+	add(node, ZN_LEAF_GPU, 2, 500);
+	add(node, ZN_LEAF_CPU, 1, 20);
+	zn_stacks_tick(stacks, 100 * S);
+	add(node, ZN_LEAF_GPU, 1, 40);
+	for (uint64_t seconds = 0; seconds <= 100; seconds += 100) {
+		zn_stacks_show(stacks, seconds, 102 * S);
+		CHECK_EQ(shown_without_room(late, ZN_LEAF_GPU).count, 3);
+		CHECK_EQ(shown_without_room(late, ZN_LEAF_GPU).value, 540);
+		CHECK_EQ(shown_without_room(late, ZN_LEAF_CPU).value, 20);
+		CHECK_EQ(shown(full, ZN_LEAF_GPU).count, 0);
+	}
+	zn_stacks_show(stacks, 1, 102 * S);
+	CHECK_EQ(shown(late, ZN_LEAF_GPU).value, 40);
+}
+
+/* It goes with its process, and is nobody else's. */
+T(what_found_no_room_goes_with_its_process)
+{
+	uint32_t full, late, node, kept;
+
+	begin();
+	zn_stacks_tick(stacks, 95 * S);
+	full = root_of(7, ZN_OWNER_ROOT);
+	node = below(full, ZN_STACKS_NO_NODE, "main", 1);
+	for (int line = 1; line < ZN_STACKS_NODES; line++)
+		below(full, node, "step", line);
+	late = root_of(8, ZN_OWNER_ROOT);
+	kept = root_of(9, ZN_OWNER_ROOT);
+	node = below(late, ZN_STACKS_NO_NODE, "main", 1);
+	add(node, ZN_LEAF_GPU, 2, 500);
+	add(below(kept, ZN_STACKS_NO_NODE, "main", 1), ZN_LEAF_GPU, 3, 700);
+	zn_stacks_tick(stacks, 100 * S);
+	zn_stacks_root_at(stacks, late)->ended_ns = 100 * S;
+	zn_stacks_room(stacks, 200 * S);
+	CHECK_EQ(zn_stacks_moved(stacks, node), ZN_STACKS_NO_NODE);
+	CHECK_EQ(root_of(10, 1001), late); /* its place is another one's */
+	for (uint64_t seconds = 0; seconds <= 1000; seconds += 1000) {
+		zn_stacks_show(stacks, seconds, 202 * S);
+		CHECK_EQ(shown(late, ZN_LEAF_GPU).count, 0);
+		CHECK_EQ(shown_without_room(kept, ZN_LEAF_GPU).value, 700);
+	}
+	node = below(late, ZN_STACKS_NO_NODE, "main", 1);
+	add(node, ZN_LEAF_GPU, 1, 1);
+	zn_stacks_show(stacks, 0, 202 * S);
+	CHECK_EQ(shown_without_room(late, ZN_LEAF_GPU).value, 1);
+}
+
+/* Where there are no sums any more, a stack's amount is its caller's, or else the process's alone. */
+T(an_amount_without_a_sum_is_its_callers)
+{
+	uint32_t root, other, outer, node = 0;
+	struct zn_stack_sum before;
+	uint64_t count = 0;
+
+	begin();
+	root = root_of(7, 1000);
+	other = root_of(8, 1000);
+	outer = below(root, ZN_STACKS_NO_NODE, "main", 1);
+	add(outer, ZN_LEAF_GPU, 1, 3);
+	for (uint64_t lacked = zn_stacks_lacked(stacks); zn_stacks_lacked(stacks) == lacked; count++) {
+		node = below(root, outer, "step", (int)(count / (ZN_LEAF_COUNT - 1)));
+		add(node, 1 + count % (ZN_LEAF_COUNT - 1), 1, 3); /* but launches */
+	}
+	node = below(root, below(root, outer, "step", 0), "late", 1);
+	CHECK_EQ(depth_of(node), 3);
+	zn_stacks_show(stacks, 0, S);
+	before = shown(root, ZN_LEAF_GPU);
+	add(node, ZN_LEAF_GPU, 2, 500);
+	add(node, ZN_LEAF_LAUNCH, 7, 70);
+	add(below(other, ZN_STACKS_NO_NODE, "main", 1), ZN_LEAF_LAUNCH, 5, 50);
+	zn_stacks_show(stacks, 0, S);
+	CHECK_EQ(shown_without_room(root, ZN_LEAF_GPU).count, 0);
+	CHECK_EQ(shown(root, ZN_LEAF_GPU).count, before.count + 2);
+	CHECK_EQ(shown(root, ZN_LEAF_GPU).value, before.value + 500);
+	CHECK_EQ(shown_without_room(root, ZN_LEAF_LAUNCH).count, 7);
+	CHECK_EQ(shown(root, ZN_LEAF_LAUNCH).value, 70);
+	CHECK_EQ(shown_without_room(other, ZN_LEAF_LAUNCH).value, 50);
+}
+
 /* What has ended is dropped, and what stays is what it was, wherever it is now. */
 T(room_is_made)
 {
@@ -160,15 +282,6 @@ T(room_is_made)
 	CHECK_EQ(shown(kept, ZN_LEAF_NCCL).value, 50);
 	CHECK(!zn_stacks_root_at(stacks, old));
 	CHECK_EQ(root_of(9, 0), old); /* its place is another one's */
-}
-
-static uint32_t depth_of(uint32_t node)
-{
-	uint32_t depth = 0;
-
-	for (; node != ZN_STACKS_NO_NODE; node = zn_stacks_node_at(stacks, node)->parent)
-		depth++;
-	return depth;
 }
 
 /* Stacks of eight functions, of which the fifth is called from another line each time, until there is no room. */
@@ -343,11 +456,8 @@ T(sums_stay_what_they_are)
 			continue;
 		zn_stacks_show(stacks, 0, s * S);
 		for (uint32_t i = 0; i < PROCESSES; i++) {
-			uint64_t folded = zn_stacks_root_at(stacks, root[i])->folded;
-
-			CHECK(shown(root[i], ZN_LEAF_GPU).count <= sum[i].count);
-			CHECK(shown(root[i], ZN_LEAF_GPU).count + folded >= sum[i].count);
-			CHECK(folded || shown(root[i], ZN_LEAF_GPU).value == sum[i].value);
+			CHECK_EQ(shown(root[i], ZN_LEAF_GPU).count, sum[i].count);
+			CHECK_EQ(shown(root[i], ZN_LEAF_GPU).value, sum[i].value);
 		}
 	}
 	CHECK(zn_stacks_generation(stacks) > generation + 5);
@@ -381,6 +491,9 @@ int main(void)
 	RUN(equal_stacks_are_one_node);
 	RUN(the_last_seconds_are_shown);
 	RUN(nobody_takes_it_from_others);
+	RUN(a_process_without_room_has_its_sums);
+	RUN(what_found_no_room_goes_with_its_process);
+	RUN(an_amount_without_a_sum_is_its_callers);
 	RUN(room_is_made);
 	RUN(cold_stacks_are_cut);
 	RUN(what_has_ended_goes_before_what_is_cold);

@@ -5698,7 +5698,8 @@ void zn_stacks_close(struct zn_stacks *s);
 /* All that follows, between these two. */
 void zn_stacks_lock(struct zn_stacks *s);
 void zn_stacks_unlock(struct zn_stacks *s);
-/* A new process; NO_ROOT: there is no room. Texts are valid UTF-8. */
+/* A new process, for which older ones may go that have ended; NO_ROOT: there is no room, or its owner has his share, of
+ * processes that live. Texts are valid UTF-8. */
 uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns);
 struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root); /* NULL: none any more */
 /* What is there already, or new; where there is no room, NO_FUNCTION, and the parent: of an outermost function the
@@ -8077,7 +8078,8 @@ int zn_walker_open(struct zn_walker **to, struct zn_probe *probe, struct zn_stac
 int zn_walker_start(struct zn_walker *w);
 void zn_walker_wake(struct zn_walker *w); /* there are new stacks */
 void zn_walker_close(struct zn_walker *w);
-/* Of a row: 3.minor, or 0 with why: it has none that is known (empty: none at all, or not looked for yet). */
+/* Of a row: 3.minor, or 0 with why: it has none that is known (empty: none at all, or not looked for yet), or no place
+ * among the processes whose stacks are kept. */
 uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char why[ZN_TEXT_MAX]);
 /* Of a process with one that is known: why the clock does not run; empty: it does, or the process is not there any
  * more. */

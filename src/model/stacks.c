@@ -74,7 +74,7 @@ struct zn_stacks {
 	/* Open addressing: indices and 1, 0: free. Twice as many places as entries. */
 	uint32_t node_place[2 * NODES_MAX], function_place[2 * FUNCTIONS_MAX], sum_place[2 * SUMS_MAX],
 		text_place[2 * TEXTS_MAX];
-	struct zn_quota node_quota, function_quota, byte_quota, sum_quota;
+	struct zn_quota root_quota, node_quota, function_quota, byte_quota, sum_quota;
 	/* By the last compaction: where each node is now, or what it was cut to; NONE: gone. */
 	uint32_t moved[ZN_STACKS_NODES_ALL];
 	uint32_t scratch[NODES_MAX];
@@ -334,27 +334,41 @@ static void stacks_compact(struct zn_stacks *s, const uint32_t *uncut)
 	s->generation++;
 }
 
-/* Drops what processes left that ended a while ago. False: there is none. */
-static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
+/* Processes that ended so long ago go, of one owner or of all (NONE). False: there are none. */
+static bool ended_leave(struct zn_stacks *s, uint32_t owner, uint64_t age_ns, uint64_t now_ns)
 {
 	bool any = false;
 
 	for (uint32_t i = 0; i < s->roots; i++) {
 		struct zn_stacks_root *r = &s->root[i];
 
-		if (r->used && r->ended_ns && now_ns - r->ended_ns >= KEEP_NS) {
-			r->used = false;
-			any = true;
-		}
+		if (!r->used || !r->ended_ns || now_ns - r->ended_ns < age_ns || (owner != NONE && owner != r->owner))
+			continue;
+		r->used = false;
+		zn_quota_give(&s->root_quota, r->owner);
+		any = true;
 	}
-	if (!any)
-		return false;
+	return any;
+}
+
+/* Drops what they had. */
+static void left_drop(struct zn_stacks *s)
+{
 	/* sums name nodes by their old places, so they are counted off before those move */
 	for (uint32_t i = 0; i < s->sums; i++)
 		if (!s->root[s->node[s->sum[i].node].root].used)
 			zn_quota_give(&s->sum_quota, s->root[s->node[s->sum[i].node].root].owner);
 	stacks_compact(s, NULL);
-	return true;
+}
+
+/* Of those that ended a while ago. False: there is nothing. */
+static bool drop_ended(struct zn_stacks *s, uint64_t now_ns)
+{
+	bool any = ended_leave(s, NONE, KEEP_NS, now_ns);
+
+	if (any)
+		left_drop(s);
+	return any;
 }
 
 /* ---- What is cut. ---- */
@@ -650,20 +664,38 @@ uint64_t zn_stacks_scale(uint64_t part, uint64_t sampled, uint64_t exact)
 	return (uint64_t)((unsigned __int128)part * exact / sampled);
 }
 
+static bool root_may(struct zn_stacks *s, uint32_t owner)
+{
+	return zn_quota_may(&s->root_quota, zn_quota_owner(&s->root_quota, owner), owner);
+}
+
+/* For one more process of an owner those go that ended a while ago, and then his own, those first that ended first. */
+static void roots_room(struct zn_stacks *s, uint32_t owner, uint64_t now_ns)
+{
+	bool any = ended_leave(s, NONE, KEEP_NS, now_ns);
+
+	for (uint64_t age_ns = KEEP_NS; age_ns && !root_may(s, owner);) {
+		age_ns = age_ns > ZN_NS_PER_S ? age_ns / 2 : 0;
+		any |= ended_leave(s, owner, age_ns, now_ns);
+	}
+	if (any)
+		left_drop(s);
+}
+
 uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns)
 {
-	for (int twice = 0; twice < 2; twice++) {
-		for (uint32_t i = 0; i < ROOTS_MAX; i++)
-			if (!s->root[i].used) {
-				s->root[i] = *who;
-				s->root[i].used = true;
-				s->roots = i >= s->roots ? i + 1 : s->roots;
-				return i;
-			}
-		if (!drop_ended(s, now_ns))
-			break;
-	}
-	return ZN_STACKS_NO_ROOT;
+	uint32_t i = 0;
+
+	if (!root_may(s, who->owner))
+		roots_room(s, who->owner, now_ns);
+	if (!zn_quota_try(&s->root_quota, who->owner))
+		return ZN_STACKS_NO_ROOT;
+	while (s->root[i].used) /* who has his share finds one */
+		i++;
+	s->root[i] = *who;
+	s->root[i].used = true;
+	s->roots = i >= s->roots ? i + 1 : s->roots;
+	return i;
 }
 
 struct zn_stacks_root *zn_stacks_root_at(struct zn_stacks *s, uint32_t root)
@@ -849,6 +881,7 @@ int zn_stacks_open(struct zn_stacks **to)
 	*to = s == MAP_FAILED ? NULL : s;
 	if (s == MAP_FAILED)
 		return -errno;
+	quota_set(&s->root_quota, ROOTS_MAX);
 	quota_set(&s->node_quota, NODES_MAX);
 	quota_set(&s->function_quota, FUNCTIONS_MAX);
 	quota_set(&s->byte_quota, TEXT_BYTES / TEXT_BLOCK);

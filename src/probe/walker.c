@@ -25,14 +25,16 @@
 #define TRIES     12 /* of finding Python, each twice as late as the one before */
 #define NOT_ASKED 8  /* as after so many, while nobody can be asked: each 26 s, and they are not used up */
 #define STOP_S    5
+#define NO_ROOT   "its user, or all users, have as many processes with stacks as there is room for; it is tried again"
 
 /* What is known of the process of a row. */
 struct process {
 	uint32_t id, pid, root, tries;
 	bool there, plain; /* plain: it has no Python, and what its threads do is told without */
 	uint8_t minor;
-	int error; /* of the last try */
-	uint64_t next_ns;
+	int error;                 /* of the last try */
+	uint64_t next_ns, root_ns; /* root_ns: when a root is looked for again */
+	uint32_t root_tries;
 	struct zn_every every;
 	uint64_t cpu_ns; /* what it had been on CPUs when it was found */
 	struct zn_stack_sum missed[ZN_MISSED_COUNT][ZN_LEAF_COUNT], workers_missed[ZN_MISSED_COUNT];
@@ -121,11 +123,17 @@ static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint
 		.job = proc->job,
 		.minor = p->minor,
 		.estimated = 1u << ZN_LEAF_CPU};
+	uint32_t at;
 
 	memcpy(root.comm, proc->comm, sizeof(root.comm));
 	zn_stacks_lock(w->stacks);
-	p->root = zn_stacks_root(w->stacks, &root, now_ns);
+	at = zn_stacks_root(w->stacks, &root, now_ns);
 	zn_stacks_unlock(w->stacks);
+	pthread_mutex_lock(&w->lock);
+	p->root = at;
+	p->root_ns = now_ns + ((uint64_t)ROUND_MS << p->root_tries) * ZN_NS_PER_MS;
+	p->root_tries += p->root_tries < NOT_ASKED;
+	pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- Finding Python. ---- */
@@ -220,6 +228,7 @@ static void process_end(struct zn_walker *w, struct process *p, uint32_t row, ui
 		slots_new(w, now_ns);
 		zn_stacks_lock(w->stacks);
 		memset(p->sampled, 0, sizeof(p->sampled)); /* what is left is told as it was sampled */
+		memset(p->due, 0, sizeof(p->due));
 		missed_take(w, p, row);
 		root = zn_stacks_root_at(w->stacks, p->root);
 		if (root)
@@ -261,6 +270,10 @@ static void rows_look(struct zn_walker *w, uint64_t now_ns)
 			process_begin(w, p, id, tgid);
 		if ((!p->there || p->plain) && p->tries < TRIES && p->next_ns <= now_ns && row_lives(w, row, id))
 			python_try(w, p, row, now_ns);
+		if (p->there && p->root == ZN_STACKS_NO_ROOT && p->root_ns <= now_ns && row_lives(w, row, id)) {
+			root_open(w, p, row, now_ns);
+			slots_move(w, row);
+		}
 	}
 }
 
@@ -271,10 +284,10 @@ uint8_t zn_walker_python(struct zn_walker *w, uint32_t row, uint32_t id, char wh
 
 	why[0] = '\0';
 	pthread_mutex_lock(&w->lock);
-	if (p->id == id && p->there)
+	if (p->id == id && p->there && p->root != ZN_STACKS_NO_ROOT)
 		minor = p->minor;
 	else if (p->id == id)
-		snprintf(why, ZN_TEXT_MAX, "%s", p->why);
+		snprintf(why, ZN_TEXT_MAX, "%s", !p->there ? p->why : p->root_tries ? NO_ROOT : "");
 	pthread_mutex_unlock(&w->lock);
 	return minor;
 }
@@ -576,8 +589,11 @@ static void slot_look(struct zn_walker *w, uint32_t at, uint64_t now_ns)
 static void word_add(
 	struct zn_walker *w, struct process *p, const char *word, int leaf, const struct zn_stack_sum *more)
 {
-	uint32_t function = zn_stacks_function(w->stacks, p->root, zn_str_of(word), zn_str_of(""), 0);
+	uint32_t function;
 
+	if (p->root == ZN_STACKS_NO_ROOT)
+		return;
+	function = zn_stacks_function(w->stacks, p->root, zn_str_of(word), zn_str_of(""), 0);
 	if (more->count || more->value)
 		zn_stacks_add(w->stacks,
 			zn_stacks_node(w->stacks, p->root, ZN_STACKS_NO_NODE, function, ZN_PYCODE_GONE), leaf, more);
@@ -587,6 +603,13 @@ static struct zn_stack_sum missed_more(
 	const struct zn_walker *w, const struct process *p, uint32_t row, int why, int leaf)
 {
 	return sum_since(&w->row[row].missed[why][leaf], &p->missed[why][leaf]);
+}
+
+/* What a process did while it had no root is not told later, either. */
+static void due_lose(struct zn_walker *w, struct process *p, int leaf)
+{
+	sum_more(&p->told[leaf], p->due[leaf]);
+	__atomic_fetch_add(&w->probe->arena.shared->lost[ZN_LOST_STACK], p->due[leaf].count, __ATOMIC_RELAXED);
 }
 
 /* What the samples say too little about: many short ones were passed over, and none was sampled for a while. */
@@ -615,9 +638,8 @@ static void workers_missed_take(struct zn_walker *w, struct process *p, uint32_t
 static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 {
 	static const char *const word[ZN_MISSED_COUNT] = {"(unreadable)", "(no room)"};
-	struct zn_stacks_root *root = zn_stacks_root_at(w->stacks, p->root);
 
-	for (int leaf = 0; leaf < ZN_LEAF_COUNT && root; leaf++) {
+	for (int leaf = 0; leaf < ZN_LEAF_COUNT; leaf++) {
 		for (int why = 0; why < ZN_MISSED_COUNT; why++) {
 			struct zn_stack_sum more = missed_more(w, p, row, why, leaf);
 
@@ -625,9 +647,12 @@ static void missed_take(struct zn_walker *w, struct process *p, uint32_t row)
 			scale_more(w, p, leaf, &more);
 			word_add(w, p, word[why], leaf, &more);
 		}
-		rest_take(w, p, leaf);
+		if (p->root == ZN_STACKS_NO_ROOT)
+			due_lose(w, p, leaf);
+		else
+			rest_take(w, p, leaf);
 	}
-	for (int why = 0; why < ZN_MISSED_COUNT && root; why++)
+	for (int why = 0; why < ZN_MISSED_COUNT; why++)
 		workers_missed_take(w, p, row, why, word[why]);
 }
 
@@ -674,12 +699,12 @@ static void rows_take(struct zn_walker *w)
 {
 	for (uint32_t row = 0; row < ZN_PROCS_MAX; row++) {
 		struct process *p = &w->process[row];
-		struct zn_stacks_root *root = p->there ? zn_stacks_root_at(w->stacks, p->root) : NULL;
+		struct zn_stacks_root *root = zn_stacks_root_at(w->stacks, p->root);
 
-		if (!root)
+		if (!p->there)
 			continue;
 		missed_take(w, p, row);
-		if (row_lives(w, row, p->id))
+		if (root && row_lives(w, row, p->id))
 			root->job = w->probe->arena.procs[row].job;
 	}
 }

@@ -411,6 +411,76 @@ T(what_is_cut_is_given_back)
 	CHECK_EQ(zn_stacks_moved(stacks, main_node), main_node); /* it was the first one */
 }
 
+/* Processes of a user as many as he can have at a time; they end at once, or live on. */
+static uint32_t take_roots(uint32_t owner, uint64_t ended_ns)
+{
+	struct zn_stacks_root who = {.owner = owner, .ended_ns = ended_ns};
+	uint32_t count = 0, generation = zn_stacks_generation(stacks);
+
+	for (who.pid = who.id = 1000 * owner; count < 2 * ZN_STACKS_ROOTS; count++, who.pid++, who.id++)
+		if (zn_stacks_root(stacks, &who, S) == ZN_STACKS_NO_ROOT || zn_stacks_generation(stacks) != generation)
+			break;
+	return count;
+}
+
+/* A user whose processes come and go, or stay, takes none from another one. */
+T(processes_have_shares)
+{
+	begin();
+	CHECK(take_roots(1000, S / 2) < ZN_STACKS_ROOTS);
+	CHECK(root_of(7, 1001) != ZN_STACKS_NO_ROOT);
+	begin();
+	CHECK(take_roots(1000, 0) < ZN_STACKS_ROOTS);
+	CHECK_EQ(root_of(6, 1000), ZN_STACKS_NO_ROOT);
+	CHECK(root_of(7, 1001) != ZN_STACKS_NO_ROOT);
+	CHECK(root_of(8, 1001) != ZN_STACKS_NO_ROOT);
+}
+
+/* What he has of processes that ended goes, those that ended first, and nobody else's; then it can be had again. */
+T(own_ended_processes_go_first)
+{
+	uint32_t other, lasting, node, old, generation;
+
+	begin();
+	other = root_of(1, 1001);
+	zn_stacks_root_at(stacks, other)->ended_ns = S - 2;
+	add(below(other, ZN_STACKS_NO_NODE, "main", 1), ZN_LEAF_GPU, 1, 7);
+	lasting = root_of(2, 1000);
+	node = below(lasting, ZN_STACKS_NO_NODE, "main", 1);
+	old = root_of(3, 1000);
+	add(node, ZN_LEAF_GPU, 5, 50);
+	CHECK(take_roots(1000, 0) > 100);
+	CHECK_EQ(root_of(4, 1000), ZN_STACKS_NO_ROOT);
+	generation = zn_stacks_generation(stacks);
+	zn_stacks_root_at(stacks, old)->ended_ns = S - 1;
+	CHECK_EQ(root_of(4, 1000), old); /* though it ended just now */
+	CHECK_EQ(zn_stacks_generation(stacks), generation + 1);
+	CHECK_EQ(root_of(5, 1000), ZN_STACKS_NO_ROOT);
+	node = zn_stacks_moved(stacks, node);
+	add(node, ZN_LEAF_GPU, 1, 10);
+	zn_stacks_show(stacks, 0, S);
+	CHECK_EQ(shown(lasting, ZN_LEAF_GPU).value, 60);
+	CHECK_EQ(shown(other, ZN_LEAF_GPU).value, 7);
+}
+
+/* All of them do not go for one. */
+T(of_own_ended_processes_the_newest_stay)
+{
+	uint32_t count, left = 0;
+
+	begin();
+	for (count = 0; !zn_stacks_generation(stacks) && count < ZN_STACKS_ROOTS; count++) {
+		struct zn_stacks_root who = {
+			.pid = count, .id = count, .owner = 1000, .ended_ns = 100 * S + 50 * S * count / 1024};
+
+		zn_stacks_root(stacks, &who, who.ended_ns);
+	}
+	for (uint32_t i = 0; i < ZN_STACKS_ROOTS; i++)
+		left += zn_stacks_root_at(stacks, i) != NULL;
+	CHECK(count > 500);
+	CHECK(left > count / 4 && left < count);
+}
+
 static uint32_t by_chance(uint32_t below_this)
 {
 	static uint64_t state = 1;
@@ -498,6 +568,9 @@ int main(void)
 	RUN(cold_stacks_are_cut);
 	RUN(what_has_ended_goes_before_what_is_cold);
 	RUN(what_is_cut_is_given_back);
+	RUN(processes_have_shares);
+	RUN(own_ended_processes_go_first);
+	RUN(of_own_ended_processes_the_newest_stay);
 	RUN(sums_stay_what_they_are);
 	RUN(samples_are_scaled);
 	zn_stacks_close(stacks);

@@ -1034,6 +1034,24 @@ test("a flame graph is asked for when it is opened, and is as wide as its figure
 	await accessible(page, "a flame graph");
 });
 
+test("a flame graph is of what was asked for last, whichever answer comes late", async () => {
+	const page = await flameOf([]);
+	let release;
+	const held = new Promise((done) => (release = done));
+	await page.route(/folded\?cause=gpu/, async (request) => {
+		await held;
+		await request.continue();
+	});
+	await page.locator("#flame > summary").click();
+	await page.locator("#flame .causes label").nth(1).click();
+	await until(async () => (await framesOf(page)).length === 3, "the second cause");
+	const [late] = await Promise.all([page.waitForResponse(/folded\?cause=gpu/), release()]);
+	await late.finished();
+	await page.waitForTimeout(200);
+	await page.locator("#flame [name=folds]").uncheck();
+	assert.deepEqual((await framesOf(page)).map(([name]) => name), ["all", "main a.py:9", "big a.py:6"]);
+});
+
 test("a flame graph is zoomed, searched, and led through by keys", async () => {
 	const page = await flameOf([]), focused = () => page.evaluate(() => document.activeElement.textContent);
 	await page.locator("#flame > summary").click();

@@ -236,9 +236,10 @@ async function loadFlame() {
 		const second = flame.cause && await ask(`/stacks/folded?${query({cause: flame.cause})}`);
 		if (second && !second.ok)
 			throw new Error(`the daemon answers ${second.status}`);
-		flame.text = second ? await second.text() : "";
+		const folded = second ? await second.text() : "";
 		if (mine !== flame.asked)
 			return;
+		flame.text = folded;
 		say(status, remarks(answer));
 		again();
 	} catch (e) {

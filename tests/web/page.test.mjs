@@ -1034,6 +1034,31 @@ test("a flame graph is asked for when it is opened, and is as wide as its figure
 	await accessible(page, "a flame graph");
 });
 
+test("one job or process after another is chosen for the flame graph", async () => {
+	const processes = [7, 8, 9].map((pid) =>
+		({pid, job_id: pid < 9 ? "4711" : null, comm: `train${pid}`, ended: pid === 8}));
+	const server = await fake(await snapshot()), asked = [];
+	server.stacks = (url) => {
+		const pid = url.searchParams.get("pid"), id = url.searchParams.get("job");
+		asked.push(url.pathname + url.search);
+		return url.pathname === "/stacks" ? JSON.stringify({...STACKS,
+			processes: processes.filter((p) => (!pid || p.pid === Number(pid)) && (!id || p.job_id === id))}) : FOLDED.gpu;
+	};
+	const page = await open(server.url), of = page.locator("#flame [name=of]");
+	const all = ["all processes", "job 4711", "train7 7", "train8 8, ended", "train9 9"];
+	await page.locator("#flame > summary").click();
+	await page.locator("#flame [name=seconds]").selectOption("0");
+	for (const [label, more] of [["job 4711", "&job=4711"], ["train9 9", "&pid=9"], ["train8 8, ended", "&pid=8"]]) {
+		await of.selectOption({label});
+		await until(() => asked.includes(`/stacks/folded?cause=gpu${more}`), label);
+		assert.deepEqual(await of.locator("option").allInnerTexts(), all, label);
+		assert.equal(await of.evaluate((select) => select.selectedOptions[0].innerText), label);
+	}
+	processes.pop();
+	await of.selectOption("");
+	await until(async () => (await of.locator("option").count()) === 4, "what there is by now");
+});
+
 test("a flame graph is of what was asked for last, whichever answer comes late", async () => {
 	const page = await flameOf([]);
 	let release;

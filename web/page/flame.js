@@ -176,14 +176,14 @@ const query = (more) => new URLSearchParams(Object.entries({...more,
 	...(control("of").value ? JSON.parse(control("of").value) : {}),
 	...(Number(control("seconds").value) ? {seconds: control("seconds").value} : {})}).filter(([, v]) => v)).toString();
 
-// Jobs and processes whose stacks are known.
+// Jobs and processes whose stacks are known. An answer about one of them does not know the others.
 function choices(answer) {
-	const select = control("of"), before = select.value,
-		jobs = [...new Set(answer.processes.map((p) => p.job_id).filter(Boolean))];
+	const select = control("of"), jobs = [...new Set(answer.processes.map((p) => p.job_id).filter(Boolean))];
+	if (select.value)
+		return;
 	const all = [["", "all processes"], ...jobs.map((job) => [JSON.stringify({job}), `job ${job}`]),
 		...answer.processes.map((p) => [JSON.stringify({pid: p.pid}), `${p.comm} ${p.pid}${p.ended ? ", ended" : ""}`])];
 	select.replaceChildren(...all.map(([value, text]) => Object.assign(make("option", "", text), {value})));
-	select.value = all.some(([value]) => value === before) ? before : "";
 }
 
 function drawCauses(answer) {

@@ -5679,9 +5679,11 @@ struct zn_stacks_root {
 	char comm[16];
 	uint8_t minor;      /* CPython 3.minor; 0: it has none */
 	uint32_t estimated; /* leaves of which not each call was looked at, a bit each */
+	uint64_t start_ns;  /* when its process began, which may have run other programs since; 0: not known */
 	uint64_t ended_ns;  /* 0: it lives */
 	uint64_t folded;    /* stacks and sums that found no room */
 	bool lacks;         /* something of it has found none since stacks were cut */
+	bool pid_reused;    /* its number is a later process's by now */
 };
 /* A line of a function that was called from the line of its parent. line 0: it has none, below 0: not known any
  * more. */
@@ -5741,7 +5743,7 @@ struct zn_stacks_shown {
 bool zn_stacks_shown(const struct zn_stacks *s, uint32_t i, struct zn_stacks_shown *to); /* false: there are no more */
 /* What of it is asked for. */
 struct zn_stacks_query {
-	uint32_t pid;     /* 0: all */
+	uint32_t pid;     /* 0: all; of processes that had one after another, the last one */
 	uint32_t leaf;    /* ZN_LEAF_COUNT: all */
 	uint64_t seconds; /* 0: since each process began */
 	char job[64];     /* empty: all; zero-padded */

@@ -217,21 +217,28 @@ static int get_answer(const struct arguments *a, bool job)
 	return zn_client_get(&client) ? zn_client_complain(&client, "flame") : 0;
 }
 
-/* A number is a process if one of that id is known, else a job. 0, or the exit status. */
+static bool answer_has(const char *list)
+{
+	struct zn_str key, process;
+	size_t at = 0;
+
+	return zn_json_next(zn_path_find(client.answer, list), &at, &key, &process);
+}
+
+/* A number is a job if processes of one of that id are known, as for `zernel why`; else a process. 0, or the exit
+ * status. */
 static int get_wanted(const struct arguments *a)
 {
 	struct arguments ask = *a;
-	struct zn_str key, process;
-	size_t at = 0;
 	int status;
 
 	if (!a->client.wanted || strspn(a->client.wanted, "0123456789") != strlen(a->client.wanted))
 		return get_answer(a, true);
 	ask.form = JSON;
-	status = get_answer(&ask, false);
+	status = get_answer(&ask, true);
 	if (status)
 		return status;
-	return get_answer(a, !zn_json_next(zn_path_find(client.answer, "processes"), &at, &key, &process));
+	return get_answer(a, answer_has("processes") || answer_has("unknown"));
 }
 
 int zn_flame_main(int argc, char **argv)

@@ -682,6 +682,13 @@ static void roots_room(struct zn_stacks *s, uint32_t owner, uint64_t now_ns)
 		left_drop(s);
 }
 
+/* Processes that had its number before have ended, even if that is not known yet. */
+static void pid_take(struct zn_stacks *s, uint32_t pid, uint64_t start_ns)
+{
+	for (uint32_t i = 0; i < s->roots; i++)
+		s->root[i].pid_reused |= s->root[i].pid == pid && s->root[i].start_ns != start_ns;
+}
+
 uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns)
 {
 	uint32_t i = 0;
@@ -690,6 +697,7 @@ uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, u
 		roots_room(s, who->owner, now_ns);
 	if (!zn_quota_try(&s->root_quota, who->owner))
 		return ZN_STACKS_NO_ROOT;
+	pid_take(s, who->pid, who->start_ns);
 	while (s->root[i].used) /* who has his share finds one */
 		i++;
 	s->root[i] = *who;

@@ -297,6 +297,8 @@ static void put_process(struct zn_json *j, const struct zn_state *state, const s
 		zn_json_key_null(j, "python");
 	zn_json_key(j, "ended");
 	zn_json_bool(j, r->ended_ns);
+	zn_json_key(j, "pid_reused");
+	zn_json_bool(j, r->pid_reused);
 	zn_json_key_u64(j, "folded", r->folded);
 	if (state->walker)
 		zn_walker_clock(state->walker, r->id, why);

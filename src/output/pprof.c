@@ -45,7 +45,7 @@ bool zn_pprof_wants(const struct zn_state *state, const struct zn_stacks_query *
 	const struct zn_stacks_root *r = zn_stacks_root_at(state->stacks, root);
 	const struct zn_job *job;
 
-	if (!r || (q->pid && q->pid != r->pid) || (q->no_job && r->job.serial))
+	if (!r || (q->pid && (q->pid != r->pid || r->pid_reused)) || (q->no_job && r->job.serial))
 		return false;
 	if (!q->job[0])
 		return true;

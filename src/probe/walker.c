@@ -122,6 +122,7 @@ static void root_open(struct zn_walker *w, struct process *p, uint32_t row, uint
 		.owner = proc->owner,
 		.job = proc->job,
 		.minor = p->minor,
+		.start_ns = zn_start_ns((int)p->pid),
 		.estimated = 1u << ZN_LEAF_CPU};
 	uint32_t at;
 

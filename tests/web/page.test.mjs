@@ -1037,6 +1037,7 @@ test("a flame graph is asked for when it is opened, and is as wide as its figure
 test("one job or process after another is chosen for the flame graph", async () => {
 	const processes = [7, 8, 9].map((pid) =>
 		({pid, job_id: pid < 9 ? "4711" : null, comm: `train${pid}`, ended: pid === 8}));
+	processes.unshift({...processes[2], comm: "before", ended: true, pid_reused: true});
 	const server = await fake(await snapshot()), asked = [];
 	server.stacks = (url) => {
 		const pid = url.searchParams.get("pid"), id = url.searchParams.get("job");

@@ -182,7 +182,8 @@ function choices(answer) {
 	if (select.value)
 		return;
 	const all = [["", "all processes"], ...jobs.map((job) => [JSON.stringify({job}), `job ${job}`]),
-		...answer.processes.map((p) => [JSON.stringify({pid: p.pid}), `${p.comm} ${p.pid}${p.ended ? ", ended" : ""}`])];
+		...answer.processes.filter((p) => !p.pid_reused).map((p) =>
+			[JSON.stringify({pid: p.pid}), `${p.comm} ${p.pid}${p.ended ? ", ended" : ""}`])];
 	select.replaceChildren(...all.map(([value, text]) => Object.assign(make("option", "", text), {value})));
 }
 

@@ -74,6 +74,8 @@ static int flame(const char *first, const char *second, char *a, char *b, char *
 
 #define NOTHING "{\"state\":\"attached\",\"why\":\"\",\"processes\":[],\"causes\":[],\"unknown\":[]}"
 #define KNOWN   "{\"state\":\"attached\",\"why\":\"\",\"processes\":[{\"pid\":7}],\"causes\":[],\"unknown\":[]}"
+#define WITHOUT                                                                                                        \
+	"{\"state\":\"attached\",\"why\":\"\",\"processes\":[],\"causes\":[],\"unknown\":[{\"pid\":7,\"why\":\"it is new\"}]}"
 #define SOME                                                                                                                                   \
 	"{\"state\":\"attached\",\"why\":\"\",\"seconds\":60,\"processes\":[{\"pid\":7}],\"causes\":["                                         \
 	"{\"cause\":\"gpu\",\"says\":\"waits for the GPU\",\"unit\":\"seconds\",\"counts\":\"waits\",\"count\":5,\"value\":1.5,"               \
@@ -104,12 +106,14 @@ T(nothing_is_said_so)
 	CHECK_EQ(flame(NULL, NULL, NULL, NULL, NULL), 3);
 }
 
-T(a_number_is_a_process_or_a_job)
+T(a_number_is_a_job_or_a_process)
 {
-	CHECK_EQ(flame(KNOWN, SOME, "7", NULL, NULL), 0);
-	CHECK_STR(asked, "/stacks?pid=7 /stacks?pid=7 ");
-	CHECK_EQ(flame(NOTHING, SOME, "4711", NULL, NULL), 0);
-	CHECK_STR(asked, "/stacks?pid=4711 /stacks?job=4711 ");
+	CHECK_EQ(flame(KNOWN, SOME, "4711", NULL, NULL), 0);
+	CHECK_STR(asked, "/stacks?job=4711 /stacks?job=4711 ");
+	CHECK_EQ(flame(WITHOUT, SOME, "4711", NULL, NULL), 0);
+	CHECK_STR(asked, "/stacks?job=4711 /stacks?job=4711 ");
+	CHECK_EQ(flame(NOTHING, SOME, "7", NULL, NULL), 0);
+	CHECK_STR(asked, "/stacks?job=7 /stacks?pid=7 ");
 	CHECK_EQ(flame(SOME, NULL, "4711_2", NULL, NULL), 0);
 	CHECK_STR(asked, "/stacks?job=4711_2 ");
 }
@@ -142,7 +146,7 @@ int main(void)
 {
 	RUN(in_words);
 	RUN(nothing_is_said_so);
-	RUN(a_number_is_a_process_or_a_job);
+	RUN(a_number_is_a_job_or_a_process);
 	RUN(other_forms_are_handed_on);
 	RUN(what_is_asked_for_wrongly);
 	return t_end();

@@ -167,6 +167,49 @@ T(a_query_narrows)
 	CHECK(!cause_of(rendered(zn_lines_json, q), "gpu").len);
 }
 
+static uint32_t add_process(uint32_t id, uint64_t start_ns, const char *comm)
+{
+	struct zn_stacks_root who = {.pid = 70, .id = id, .start_ns = start_ns, .minor = 12};
+
+	strcpy(who.comm, comm);
+	return zn_stacks_root(stacks, &who, zn_now_ns());
+}
+
+static long gpu_calls_of(uint32_t pid)
+{
+	struct zn_stacks_query q = ALL;
+
+	q.pid = pid;
+	return zn_json_integer(zn_path_find(cause_of(rendered(zn_lines_json, q), "gpu"), "count"));
+}
+
+/* A number is that of the process which has it now, or had it last; by job and in all there are both. */
+T(a_number_is_used_again)
+{
+	struct zn_str list, key, process;
+	bool reused[3] = {false};
+	size_t at = 0;
+
+	open_stacks();
+	CHECK_EQ(gpu_calls_of(70), 5);
+	zn_stacks_root_at(stacks, root[0])->ended_ns = zn_now_ns();
+	CHECK_EQ(gpu_calls_of(70), 5);
+	root[1] = add_process(3, 900, "later");
+	CHECK_EQ(gpu_calls_of(70), 0);
+	STACK(1, ZN_LEAF_GPU, 11, 1000, "main /p/c.py 1");
+	CHECK_EQ(gpu_calls_of(70), 11);
+	CHECK_EQ(gpu_calls_of(0), 5 + 1 + 11);
+	list = zn_path_find(rendered(zn_lines_json, ALL), "processes");
+	for (size_t i = 0; i < ZN_LEN(reused) && zn_json_next(list, &at, &key, &process); i++)
+		reused[i] = zn_str_is(zn_path_find(process, "pid_reused"), "true");
+	CHECK(reused[0] && !reused[1] && !reused[2]);
+	zn_stacks_root_at(stacks, root[1])->ended_ns = zn_now_ns();
+	CHECK_EQ(gpu_calls_of(70), 11);
+	root[1] = add_process(4, 900, "as another program");
+	STACK(1, ZN_LEAF_GPU, 2, 1000, "main /p/c.py 1");
+	CHECK_EQ(gpu_calls_of(70), 13);
+}
+
 T(ten_lines_and_a_row_of_why)
 {
 	open_stacks();
@@ -225,6 +268,7 @@ int main(void)
 	RUN(launches_weigh_by_their_count);
 	RUN(a_library_alone_has_its_own_line);
 	RUN(a_query_narrows);
+	RUN(a_number_is_used_again);
 	RUN(ten_lines_and_a_row_of_why);
 	RUN(a_row_of_why_is_of_what_costs_most);
 	RUN(a_row_of_why_has_its_example);

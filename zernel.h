@@ -8246,6 +8246,7 @@ struct zn_job {
 	bool announced;                     /* by a prolog, a tag or a file: else only its name in a path is known */
 	uint64_t next_ns;                   /* when its id started again as another job; 0: it did not */
 	uint64_t empty_ns;   /* since when a job that was tagged by hand has no process; 0: it has some */
+	uint64_t alive_ns;   /* when it was last seen to have a process; 0: never */
 	uint64_t counted_ns; /* up to when the GPUs' time is counted */
 	uint64_t lived_ns, unseen_ns[ZN_SPARE_COUNT]; /* of processes that have gone; what was spared of them */
 	bool astray;             /* since then a process did something on a GPU that is not known */

@@ -31,6 +31,14 @@ static struct zn_job_seen *seen_of(struct zn_jobs *j, uint32_t row, const struct
 	return seen;
 }
 
+/* Epilog and the last control group's end are both looked for; the later one counts. 0: there was neither. */
+static uint64_t last_sign(struct zn_jobs *j, const struct zn_job *job)
+{
+	uint64_t gone_ns = zn_job_shared_of(j, job)->gone_ns, epilog_ns = job->epilog ? job->epilog_ns : 0;
+
+	return gone_ns > epilog_ns ? gone_ns : epilog_ns;
+}
+
 /* What /proc/PID/environ of a process claims: believed only where it names a job that runs and whose owner it is. */
 static void claim_process(struct zn_jobs *j, uint32_t row, const char *id, uint32_t uid)
 {
@@ -38,7 +46,9 @@ static void claim_process(struct zn_jobs *j, uint32_t row, const char *id, uint3
 	const struct zn_proc *p = zn_arena_proc(a, row);
 	struct zn_job *job = id[0] ? zn_jobs_find_known(j, id, ZN_UNKNOWN) : NULL;
 
-	if (!p || p->exit_ns || !job || job->state != ZN_JOB_RUNNING || uid == ZN_UNKNOWN || job->uid != uid)
+	if (!p || p->exit_ns || !job || !zn_job_runs(job) || last_sign(j, job))
+		return;
+	if (uid == ZN_UNKNOWN || job->uid != uid)
 		return;
 	if (!p->job.serial || !zn_jobs_of(j, p))
 		a->ops->job_task(a, job->slot, p->tgid);
@@ -202,37 +212,37 @@ static void finish_job(struct zn_jobs *j, struct zn_job *job, uint64_t at_ns)
 		j->ended(j->owner, job);
 }
 
-/* Epilog and the last control group's end are both looked for; the later one counts. 0: there was neither. */
-static uint64_t last_sign(struct zn_jobs *j, const struct zn_job *job)
-{
-	uint64_t gone_ns = zn_job_shared_of(j, job)->gone_ns, epilog_ns = job->epilog ? job->epilog_ns : 0;
-
-	return gone_ns > epilog_ns ? gone_ns : epilog_ns;
-}
-
-/* When Slurm's limit of time was over for a job that only its prolog or a file tells of: it may have ended while no
- * daemon ran, or an epilog before ours may have failed, and then no sign of its end comes. 0: something of it is there,
- * or it may still run. */
+/* When Slurm's limit of time was over. 0: something of the job is there, or it may still run. */
 static uint64_t limit_passed(struct zn_jobs *j, const struct zn_job *job)
 {
-	bool told = job->source == ZN_JOB_BY_FILE || job->source == ZN_JOB_BY_PROLOG;
 	uint64_t limit_s, now_s;
 
-	if (!told || by_hand(job) || job->processes || zn_job_shared_of(j, job)->cgroup_seen)
+	if (by_hand(job) || job->processes || zn_job_shared_of(j, job)->cgroup_seen)
 		return 0;
 	limit_s = strtoull(zn_job_said(job, ZN_KEY_END_TIME), NULL, 10);
 	now_s = zn_wall_ms() / 1000;
 	return limit_s && now_s > limit_s ? zn_job_clamp_before(zn_now_ns(), (now_s - limit_s) * ZN_NS_PER_S) : 0;
 }
 
+/* A job that only a file tells of may have ended while no daemon ran. Of any other a sign of its end should come, but
+ * an epilog before ours may have failed. 0: that is not to be thought yet. */
+static uint64_t ended_unseen(struct zn_jobs *j, const struct zn_job *job, uint64_t now_ns)
+{
+	uint64_t limit_ns = limit_passed(j, job), last_ns = limit_ns > job->alive_ns ? limit_ns : job->alive_ns;
+	uint64_t overdue_ns = job->source == ZN_JOB_BY_FILE ? OVERDUE_NS : OVERDUE_HERE_NS;
+
+	if (job->source != ZN_JOB_BY_FILE && job->source != ZN_JOB_BY_PROLOG)
+		return 0;
+	return limit_ns && zn_job_clamp_before(now_ns, last_ns) >= overdue_ns ? last_ns : 0;
+}
+
 /* When it ended, if there was neither an epilog nor the end of a control group; 0: it has not. */
 static uint64_t ended_without_sign(struct zn_jobs *j, const struct zn_job *job, uint64_t now_ns)
 {
-	uint64_t limit_ns = limit_passed(j, job);
-	uint64_t overdue_ns = job->source == ZN_JOB_BY_FILE ? OVERDUE_NS : OVERDUE_HERE_NS;
+	uint64_t unseen_ns = ended_unseen(j, job, now_ns);
 
-	if (limit_ns)
-		return zn_job_clamp_before(now_ns, limit_ns) >= overdue_ns ? limit_ns : 0;
+	if (unseen_ns)
+		return unseen_ns;
 	return job->empty_ns && zn_job_clamp_before(now_ns, job->empty_ns) >= ZN_JOB_GRACE_NS ? job->empty_ns : 0;
 }
 
@@ -290,12 +300,16 @@ static void note_empty(struct zn_jobs *j, uint64_t now_ns)
 static void update_life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 {
 	uint64_t at_ns = ended_at(j, job, now_ns);
+	bool ends;
 
+	if (job->processes)
+		job->alive_ns = now_ns;
 	if (at_ns) {
 		finish_job(j, job, at_ns);
 		return;
 	}
-	job->state = last_sign(j, job) || limit_passed(j, job) ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
+	ends = last_sign(j, job) || (job->source == ZN_JOB_BY_FILE && limit_passed(j, job));
+	job->state = ends ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
 	if (job->state == ZN_JOB_RUNNING)
 		zn_job_gpus_count(j, job, now_ns);
 }

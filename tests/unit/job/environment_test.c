@@ -101,6 +101,29 @@ T(a_claim_moves_nobody)
 	CHECK_STR(zn_jobs_find(&jobs, "4712", ZN_UNKNOWN)->about.value[ZN_KEY_NAME], "");
 }
 
+/* The job's limit of time was moved, and a step begins behind it, on a node without control groups: nothing else says
+ * whose its process is. One that comes behind the epilog is nobody's. */
+T(a_claim_behind_the_limit_of_time)
+{
+	static const struct {
+		enum zn_job_source source;
+		bool epilog;
+	} rows[] = {{ZN_JOB_BY_PROLOG, false}, {ZN_JOB_BY_FILE, false}, {ZN_JOB_BY_FILE, true}};
+
+	for (size_t i = 0; i < ZN_LEN(rows); i++) {
+		struct zn_proc *p;
+
+		start_with_claim((struct zn_slurm_env){.job = "4711", .uid = 1000});
+		CHECK_EQ(zn_jobs_start(&jobs, say("id=4711 uid=1000 end_time=1700001010"), rows[i].source, why), 0);
+		pass(20);
+		if (rows[i].epilog)
+			epilog("id=4711");
+		p = process(PID);
+		pass(2);
+		CHECK_STR(zn_job_id(&jobs, p), rows[i].epilog ? "" : "4711");
+	}
+}
+
 T(names_that_no_prolog_is_told)
 {
 	struct zn_slurm_env c = {.job = "4711", .uid = 1000, .name = "train", .array_job = "4700", .array_task = "11"};
@@ -147,6 +170,7 @@ int main(void)
 	RUN(a_claim_of_a_job_that_comes_later);
 	RUN(a_claim_that_comes_late);
 	RUN(a_claim_moves_nobody);
+	RUN(a_claim_behind_the_limit_of_time);
 	RUN(names_that_no_prolog_is_told);
 	RUN(described_by_its_owner);
 	return t_end();

@@ -685,19 +685,22 @@ static void roots_room(struct zn_stacks *s, uint32_t owner, uint64_t now_ns)
 /* Processes that had its number before have ended, even if that is not known yet. */
 static void pid_take(struct zn_stacks *s, uint32_t pid, uint64_t start_ns)
 {
-	for (uint32_t i = 0; i < s->roots; i++)
-		s->root[i].pid_reused |= s->root[i].pid == pid && s->root[i].start_ns != start_ns;
+	for (uint32_t i = 0; i < s->roots && start_ns; i++) {
+		struct zn_stacks_root *r = &s->root[i];
+
+		r->pid_reused |= r->pid == pid && r->start_ns && r->start_ns != start_ns;
+	}
 }
 
 uint32_t zn_stacks_root(struct zn_stacks *s, const struct zn_stacks_root *who, uint64_t now_ns)
 {
 	uint32_t i = 0;
 
+	pid_take(s, who->pid, who->start_ns);
 	if (!root_may(s, who->owner))
 		roots_room(s, who->owner, now_ns);
 	if (!zn_quota_try(&s->root_quota, who->owner))
 		return ZN_STACKS_NO_ROOT;
-	pid_take(s, who->pid, who->start_ns);
 	while (s->root[i].used) /* who has his share finds one */
 		i++;
 	s->root[i] = *who;

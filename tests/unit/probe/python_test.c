@@ -17,6 +17,7 @@
 #include "t.h"
 
 #define THREADS  3
+#define EXEC_MS  60000 /* until a child is another program, at most */
 #define FRAMES   4
 #define VERSION  0x030b0000 /* of 3.11, whose offsets these are */
 #define THREAD   152        /* of a thread state */
@@ -192,7 +193,7 @@ T(a_process_that_is_none)
 		execl("/bin/sleep", "sleep", "60", NULL);
 		_exit(1);
 	}
-	for (int i = 0; i < 1000; i++) { /* until it is another program */
+	for (int i = 0; i < EXEC_MS; i++) { /* until it is another program */
 		p = (struct zn_python_process){.pid = (uint32_t)child};
 		if (find() == -ENOENT)
 			break;
@@ -225,7 +226,7 @@ T(an_interpreter_whose_symbols_cannot_be_read)
 		execl(path, path, "60", NULL);
 		_exit(1);
 	}
-	for (int i = 0; i < 1000; i++) { /* until it is another program */
+	for (int i = 0; i < EXEC_MS; i++) { /* until it is another program */
 		p = (struct zn_python_process){.pid = (uint32_t)child};
 		if (find() == -ENOTSUP)
 			break;

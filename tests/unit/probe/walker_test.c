@@ -10,7 +10,7 @@
 #include "zernel.h"
 #include "t.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 #define USER        1000u
 
 static struct zn_probe probe;

@@ -175,7 +175,7 @@ for lane in whole simulated received unit fetched; do
 	behind "$lane" "$lane"
 done
 while read -r -a command; do
-	behind "${command[-1]}" run "${command[-1]}" 3300 "${command[@]}"
+	behind "${command[-1]}" run "${command[-1]}" 7200 "${command[@]}"
 done < <(echo "${BESIDE:-}" | grep .)
 await_others
 live timed 1200 tests/e2e/run.py --timed

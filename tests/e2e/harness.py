@@ -551,9 +551,9 @@ def with_id(pid, make):
     raise Absent(f"no process got the id {pid}")
 
 
-def run(argv, **more):
+def run(argv, timeout=60, **more):
     """The finished command, with its output as text."""
-    return subprocess.run(argv, text=True, capture_output=True, timeout=60, **more)
+    return subprocess.run(argv, text=True, capture_output=True, timeout=timeout, **more)
 
 
 # ---- running

@@ -352,9 +352,9 @@ class Fleet:
         port = free_port()
         self.server = f"http://127.0.0.1:{port}"
         with open(f"{self.place}/prometheus.log", "w") as log:
-            self.prometheus_pid = self.start(stack, ["prometheus", f"--config.file={config}/prometheus.yml",
-                f"--storage.tsdb.path={self.place}/data",
-                               f"--web.listen-address=127.0.0.1:{port}"], stderr=log, stdout=log).pid
+            self.prometheus_pid = self.start(stack, [
+                "prometheus", f"--config.file={config}/prometheus.yml", f"--storage.tsdb.path={self.place}/data",
+                f"--query.timeout={PATIENCE}s", f"--web.listen-address=127.0.0.1:{port}"], stderr=log, stdout=log).pid
         wait_for(self.is_ready, "Prometheus is ready")  # before that it refuses each query
 
     def age_s(self):
@@ -539,7 +539,7 @@ def cost(fleet):
     memory = fleet.query('process_resident_memory_bytes{job="zerneld"}').values()
     cpu = fleet.value('avg(rate(process_cpu_seconds_total{job="zerneld"}[1m]))')
     series = max(fleet.query('scrape_samples_scraped{job="zerneld"}').values())
-    head = fleet.value('count({__name__=~".+"})')
+    head = fleet.api("status/tsdb")["headStats"]["numSeries"]
     with open(f"/proc/{fleet.prometheus_pid}/statm") as f:
         resident = int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     buckets = fleet.value('count({__name__=~".+_bucket", instance!=""})') / len(NODES)

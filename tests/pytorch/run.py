@@ -317,8 +317,8 @@ def without_workers():
 @test_timed
 def a_daemon_that_comes_late():
     """It starts amid the training: workers and waits were there before."""
-    # 11 s, of which a slow machine takes some to start the daemon
-    p = Program("train.py", workers=1, item=80, step=5, batches=140)
+    # 22 s, of which a slow machine takes some to start the daemon
+    p = Program("train.py", workers=1, item=80, step=5, batches=280)
     p.go().expect("launched")
     p.go()
     time.sleep(1)
@@ -391,7 +391,8 @@ def gloo(size, late_rank):
     says = []
     while time.monotonic() and len(says) < 8:
         time.sleep(0.25)
-        says.append([(daemon.process_json(p.pid)["stalls"] or {}).get("says") for p in ranks])
+        stalls = {q["pid"]: q["stalls"] or {} for q in daemon.json()["processes"]}
+        says.append([stalls.get(p.pid, {}).get("says") for p in ranks])
     reports = [p.report() for p in ranks]
     daemon.ticked(3)
     for n, (p, b, r) in enumerate(zip(ranks, before, reports)):

@@ -261,7 +261,7 @@ def what_the_archive_lacks_is_told():
     config, to = os.path.join(folder(), "apt.conf"), os.path.join(folder(), "real")
     with open(config, "w") as file:
         file.write('Acquire::http::Proxy "http://127.0.0.1:9"; Acquire::https::Proxy "http://127.0.0.1:9";\n')
-    fetched = run([os.path.join(HERE, "files.sh"), to], env={**os.environ, "APT_CONFIG": config})
+    fetched = run([os.path.join(HERE, "files.sh"), to], env={**os.environ, "APT_CONFIG": config}, timeout=600)
     lines = fetched.stdout.splitlines()
     equal((fetched.returncode, fetched.stderr, os.listdir(to)), (0, "", []), "nothing is fetched, and nothing stays")
     check(lines and all(line.startswith("absent: ") for line in lines), f"what is said of it: {lines}")

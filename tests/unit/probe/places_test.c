@@ -35,16 +35,19 @@ static bool is_there(uint32_t pid)
 
 T(what_is_asked_for_is_looked_at)
 {
+	uint64_t now_ns;
+
 	start();
 	zn_places_ask(&places, (uint32_t)getpid(), 1, place);
 	CHECK_STR(place, "");
-	zn_places_serve(&places, zn_now_ns());
+	now_ns = zn_now_ns();
+	zn_places_serve(&places, now_ns);
 	CHECK_STR(places.place[0].name, "0"); /* it runs */
 	strcpy(places.place[0].name, "futex_wait_queue");
 	zn_places_ask(&places, (uint32_t)getpid(), 1, place);
 	CHECK_STR(place, "futex_wait_queue");
 	zn_places_serve(
-		&places, zn_now_ns()); /* not twice within a moment: the finder comes round a hundred times a second */
+		&places, now_ns); /* not twice within a moment: the finder comes round a hundred times a second */
 	CHECK_STR(places.place[0].name, "futex_wait_queue");
 }
 

@@ -335,7 +335,7 @@ T(stuck)
 		snprintf(name, sizeof(name), "%d", i);
 		handed += put(name, BIG - (size_t)i);
 	}
-	CHECK(zn_now_ns() - began < 5 * ZN_NS_PER_S);
+	CHECK(zn_now_ns() - began < 60 * ZN_NS_PER_S);
 	CHECK_EQ(handed, (8 << 20) / (BIG + 80)); /* with its length and its name */
 	CHECK_EQ(writer.lost, 200 - handed);
 	kill(writer.worker.pid, SIGCONT);
@@ -395,11 +395,17 @@ T(slow_and_without_a_folder)
 	char why[ZN_TEXT_MAX];
 
 	empty_folder();
-	writer.worker.pid = 0;
 	said_from = lseek(STDERR_FILENO, 0, SEEK_END);
-	CHECK_EQ(pthread_create(&stopper, NULL, stop_at_once, NULL), 0);
-	CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
-	pthread_join(stopper, NULL);
+	for (int tries = 0; tries < 100; tries++) { /* until it is stopped before it has said anything */
+		writer.worker.pid = 0;
+		CHECK_EQ(pthread_create(&stopper, NULL, stop_at_once, NULL), 0);
+		CHECK_EQ(zn_writer_open(&writer, dir, why), 0);
+		pthread_join(stopper, NULL);
+		if (!writer.refused[0])
+			break;
+		kill(writer.worker.pid, SIGCONT);
+		zn_writer_close(&writer);
+	}
 	CHECK(put("a", 100) && put("b", 100));
 	kill(writer.worker.pid, SIGCONT);
 	settle(2);

@@ -576,24 +576,18 @@ static int gpu_by_text(struct zn_gpus *g, const struct zn_process_info *f, const
 	return gpu_by_name(g, f, text);
 }
 
-/* ---- Numbers of Slurm's. ---- */
-
-static int open_folder(int at, const char *path)
+/* Whether a GPU has instances of MIG: folders such as gi1. They come and go while the node runs, so it is looked at
+ * each time. */
+static bool is_divided(const struct zn_gpus *g, int minor)
 {
-	return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* gpu: a folder such as gpu0, whose mig has a folder for each instance, such as gi1. */
-static bool is_divided(int capabilities, const char *gpu)
-{
-	char path[64];
+	char path[512];
 	struct zn_names names = {.have = 0};
 	const struct dirent64 *e;
 	bool found = false;
 	int dir;
 
-	snprintf(path, sizeof(path), "%.40s/mig", gpu);
-	dir = open_folder(capabilities, path);
+	snprintf(path, sizeof(path), "%s/../capabilities/gpu%d/mig", g->root, minor);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	while (!found && (e = zn_names_next(&names, dir)))
 		found = !strncmp(e->d_name, "gi", 2);
 	if (dir >= 0)
@@ -601,30 +595,12 @@ static bool is_divided(int capabilities, const char *gpu)
 	return found;
 }
 
-/* They come and go while the node runs, so it is looked at each time. */
-static bool any_divided(const struct zn_gpus *g)
-{
-	int gpus = g->root ? open_folder(AT_FDCWD, g->root) : -1,
-	    dir = gpus < 0 ? -1 : open_folder(gpus, "../capabilities");
-	struct zn_names names = {.have = 0};
-	const struct dirent64 *e;
-	bool found = false;
-
-	while (!found && (e = zn_names_next(&names, dir)))
-		found = !strncmp(e->d_name, "gpu", 3) && is_divided(dir, e->d_name);
-	if (dir >= 0)
-		close(dir);
-	if (gpus >= 0)
-		close(gpus);
-	return found;
-}
-
 bool zn_gpus_numbered(const struct zn_gpus *g)
 {
 	for (uint32_t i = 0; i < g->nvidia; i++)
-		if (g->gpu[i].minor != (int)i)
+		if (g->gpu[i].minor != (int)i || (g->root && is_divided(g, (int)i)))
 			return false;
-	return !any_divided(g);
+	return true;
 }
 
 void zn_gpus_name(const struct zn_gpus *g, const char *text, char id[48])

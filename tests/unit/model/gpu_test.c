@@ -900,21 +900,28 @@ T(majors_of_devices)
 /* Slurm counts instances like GPUs, so that its numbers are no indices as long as there is one. */
 T(numbers_on_a_node_with_instances)
 {
-	char top[] = "/tmp/proc_test.XXXXXX", gpus_at[64], instance[96], command[256];
+	static const char *const folders[] = {
+		"gpus", "capabilities", "capabilities/gpu1", "capabilities/gpu1/mig", "capabilities/gpu1/mig/gi1"};
+	char list[256], path[256];
 
-	if (!mkdtemp(top))
-		abort();
-	snprintf(gpus_at, sizeof(gpus_at), "%s/gpus", top);
-	snprintf(instance, sizeof(instance), "%s/capabilities/gpu3/mig/gi1", top);
-	snprintf(command, sizeof(command), "mkdir -p %s %s/capabilities/gpu0/mig %s", gpus_at, top, instance);
-	if (system(command))
-		abort();
-	zn_gpus_read(&gpus, gpus_at, "/nowhere");
+	for (size_t i = 0; i < ZN_LEN(folders); i++) {
+		path_of(path, folders[i], "");
+		CHECK_EQ(mkdir(path, 0700), 0);
+	}
+	path_of(list, "gpus", "");
+	put("gpus/0000:1b:00.0", "Device Minor: 0\n");
+	put("gpus/0000:43:00.0", "Device Minor: 1\n");
+	zn_gpus_read(&gpus, list, "/nowhere");
+	CHECK_EQ(gpus.nvidia, 2);
 	CHECK(!zn_gpus_numbered(&gpus));
-	rmdir(instance);
+	rmdir(path); /* the instance */
 	CHECK(zn_gpus_numbered(&gpus));
-	snprintf(command, sizeof(command), "rm -r %s", top);
-	CHECK_EQ(system(command), 0);
+	take("gpus/0000:1b:00.0");
+	take("gpus/0000:43:00.0");
+	for (size_t i = ZN_LEN(folders) - 1; i; i--) {
+		path_of(path, folders[i - 1], "");
+		CHECK_EQ(rmdir(path), 0);
+	}
 	CHECK(zn_gpus_numbered(&gpus)); /* the driver was unloaded */
 }
 

@@ -226,6 +226,14 @@ static void read_memory(struct zn_job_use *u, const struct zn_cgroup_folders *f)
 
 /* ---- pressure ---- */
 
+/* The total of a line in text. */
+static uint64_t pressure_of(const char *kind)
+{
+	const char *line = strstr(text, kind), *at = line ? strstr(line, "total=") : NULL;
+
+	return at ? scaled_up(strtoull(at + 6, NULL, 10), 1000) : ZN_NOT_KNOWN;
+}
+
 static void read_pressure(struct zn_job_use *u, const struct zn_cgroup_folders *f)
 {
 	static const char *const files[] = {"cpu.pressure", "memory.pressure", "io.pressure"};
@@ -235,10 +243,7 @@ static void read_pressure(struct zn_job_use *u, const struct zn_cgroup_folders *
 		bool there = read_file(f->at[ZN_CONTROLLER_CPUACCT], files[r]);
 
 		for (size_t k = 0; k < ZN_LEN(kinds); k++) {
-			const char *line = there ? strstr(text, kinds[k]) : NULL,
-				   *at = line ? strstr(line, "total=") : NULL;
-
-			uint64_t ns = at ? scaled_up(strtoull(at + 6, NULL, 10), 1000) : ZN_NOT_KNOWN;
+			uint64_t ns = there ? pressure_of(kinds[k]) : ZN_NOT_KNOWN;
 
 			if (ns != ZN_NOT_KNOWN)
 				u->pressure_ns[r][k] = count_on(&u->pressure[r][k], ns);

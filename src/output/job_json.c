@@ -73,6 +73,14 @@ void zn_job_json_uid(struct zn_json *j, uint32_t uid)
 		zn_json_key_u64(j, "uid", uid);
 }
 
+static void entry_who(struct zn_json *j, const struct zn_job *job)
+{
+	zn_json_key_text(j, "job_id", job->id);
+	zn_json_key_u64(j, "restart", job->restart);
+	zn_json_key_text(j, "state", zn_job_state_label(job->state));
+	zn_json_key_text(j, "user", job->about.value[ZN_KEY_USER]);
+}
+
 void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job *job)
 {
 	static const struct {
@@ -82,10 +90,7 @@ void zn_job_json(struct zn_json *j, const struct zn_state *state, struct zn_job 
 		{"nodes", ZN_KEY_NODES}};
 
 	zn_json_open(j, '{');
-	zn_json_key_text(j, "job_id", job->id);
-	zn_json_key_u64(j, "restart", job->restart);
-	zn_json_key_text(j, "state", zn_job_state_label(job->state));
-	zn_json_key_text(j, "user", job->about.value[ZN_KEY_USER]);
+	entry_who(j, job);
 	zn_job_json_uid(j, job->uid);
 	for (size_t i = 0; i < ZN_LEN(texts); i++)
 		zn_json_key_text(j, texts[i].key, job->about.value[texts[i].from]);
@@ -110,10 +115,7 @@ void zn_job_json_row(struct zn_json *j, const struct zn_state *state, struct zn_
 
 	snprintf(name, sizeof(name), "%.*s", NAME_SHOWN, job->about.value[ZN_KEY_NAME]);
 	zn_json_open(j, '{');
-	zn_json_key_text(j, "job_id", job->id);
-	zn_json_key_u64(j, "restart", job->restart);
-	zn_json_key_text(j, "state", zn_job_state_label(job->state));
-	zn_json_key_text(j, "user", job->about.value[ZN_KEY_USER]);
+	entry_who(j, job);
 	zn_json_key_text(j, "name", name);
 	zn_json_key_u64(j, "processes", job->processes);
 	zn_json_key_u64(j, "launches", ZN_LAUNCHES(zn_job_counts(state->jobs, job)));

@@ -6,10 +6,11 @@ namespaces."""
 import os
 import re
 import shutil
-import socket
 import subprocess
 
+import control_socket
 from claims import at_work, job, job_of, live, place
+from control_socket import answered
 from harness import NOBODY, PATIENCE, ROOT, ZERNEL, Daemon, Process, check, equal, main, parse_json, run, test, \
     wait_until
 from jobs import Group
@@ -32,15 +33,6 @@ def program():
     if not os.path.exists(path):
         shutil.copy(os.path.realpath(ZERNEL), path)
     return path
-
-
-def answered(make):
-    """What make() finishes as once the daemon answers it. The verb waits for a second, in which on a busy machine the
-    daemon may get no processor; said again, a label is what it was."""
-    def once():
-        done = make()
-        return None if "the daemon does not answer" in done.stderr else done
-    return wait_until(once, "an answer of the daemon")
 
 
 def annotate(*arguments, user=None, before=()):
@@ -187,18 +179,7 @@ def in_a_container():
 
 
 def ask(message):
-    """Who gets no CPU between connecting and sending is told that nothing was sent: then once more."""
-    while True:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-            s.settimeout(PATIENCE)
-            s.connect(place("run/control.sock"))
-            try:
-                s.send(message)
-            except BrokenPipeError:  # it was told, and is hung up on
-                pass
-            answer = s.recv(1 << 16)
-        if answer != b"busy: no message within 2 s\n":
-            return answer
+    return control_socket.ask(place("run/control.sock"), message)
 
 
 @test

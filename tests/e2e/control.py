@@ -14,6 +14,8 @@ import struct
 import subprocess
 import time
 
+import control_socket
+from control_socket import answered
 from harness import NOBODY, PATIENCE, TOOLS, ZERNEL, Daemon, Process, State, check, equal, folder, main, parse_json, \
     test, test_simulated, wait_until
 
@@ -69,10 +71,7 @@ def began(env):
 
 def told(env):
     """A task prolog, whose user may leave no file: again until the daemon answers it within its moment."""
-    def once():
-        done = zernel("start", "--slurm", env=env, user=NOBODY)
-        return None if "the daemon does not answer" in done.stderr else done
-    done = wait_until(once, "an answer to a task prolog")
+    done = answered(lambda: zernel("start", "--slurm", env=env, user=NOBODY))
     equal((done.returncode, done.stdout, done.stderr), (0, "", ""), "a task prolog")
 
 
@@ -92,18 +91,9 @@ def connect():
 
 
 def ask(message):
-    """The answer to bare bytes; None: the connection ended without one. Who gets no CPU between connecting and sending
-    is told that nothing was sent: then once more."""
-    while True:
-        with connect() as connection:
-            with contextlib.suppress(BrokenPipeError):  # it was told, and is hung up on
-                connection.send(message if isinstance(message, bytes) else message.encode())
-            try:
-                answer = connection.recv(1 << 18).decode() or None
-            except ConnectionResetError:
-                return None
-        if answer != "busy: no message within 2 s\n":
-            return answer
+    """The answer to bare bytes; None: the connection ended without one."""
+    answer = control_socket.ask(socket_path(), message if isinstance(message, bytes) else message.encode())
+    return answer and answer.decode()
 
 
 def spool():

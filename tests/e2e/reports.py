@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reports of a running daemon as files: whole or not there, whoever is killed and when; and a folder that cannot be
 written. Jobs are told of over the control socket; the daemon simulates."""
-import contextlib
 import ctypes
 import os
 import signal
-import socket
 from subprocess import run
 
-from harness import (PATIENCE, ZERNELD, Absent, Daemon, check, equal, folder, main, need, parse_json, test_simulated,
+import control_socket
+from harness import (ZERNELD, Absent, Daemon, check, equal, folder, main, need, parse_json, test_simulated,
                      wait_until)
 
 HEAD = "zernel 1 "
@@ -25,16 +24,7 @@ def simulated(*options, **more):
 
 
 def ask(message):
-    """Who gets no CPU between connecting and sending is told that nothing was sent: then once more."""
-    while True:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-            connection.settimeout(PATIENCE)
-            connection.connect(place("control.sock"))
-            with contextlib.suppress(BrokenPipeError):  # it was told, and is hung up on
-                connection.send(message.encode())
-            answer = connection.recv(1 << 18).decode()
-        if answer != "busy: no message within 2 s\n":
-            return answer
+    return (control_socket.ask(place("control.sock"), message.encode()) or b"").decode()
 
 
 def reports():

@@ -185,6 +185,18 @@ T(the_first_word_is_no_state)
 	CHECK_EQ(p.row.slot, SLOT);
 }
 
+/* Until it is another program, of which that is said. */
+static void find_child(pid_t child, int want)
+{
+	for (int i = 0; i < EXEC_MS; i++) {
+		p = (struct zn_python_process){.pid = (uint32_t)child};
+		if (find() == want)
+			break;
+		usleep(1000);
+	}
+	CHECK_EQ(find(), want);
+}
+
 T(a_process_that_is_none)
 {
 	pid_t child = fork();
@@ -193,13 +205,7 @@ T(a_process_that_is_none)
 		execl("/bin/sleep", "sleep", "60", NULL);
 		_exit(1);
 	}
-	for (int i = 0; i < EXEC_MS; i++) { /* until it is another program */
-		p = (struct zn_python_process){.pid = (uint32_t)child};
-		if (find() == -ENOENT)
-			break;
-		usleep(1000);
-	}
-	CHECK_EQ(find(), -ENOENT);
+	find_child(child, -ENOENT);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	CHECK_EQ(find(), -ENOENT);
@@ -226,13 +232,7 @@ T(an_interpreter_whose_symbols_cannot_be_read)
 		execl(path, path, "60", NULL);
 		_exit(1);
 	}
-	for (int i = 0; i < EXEC_MS; i++) { /* until it is another program */
-		p = (struct zn_python_process){.pid = (uint32_t)child};
-		if (find() == -ENOTSUP)
-			break;
-		usleep(1000);
-	}
-	CHECK_EQ(find(), -ENOTSUP);
+	find_child(child, -ENOTSUP);
 	CHECK_STR(why, "symbols of CPython 3.11: section headers: outside the file");
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);

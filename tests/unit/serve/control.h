@@ -168,26 +168,26 @@ const char *zn_job_state_label(enum zn_job_state s)
 	return s == ZN_JOB_RUNNING ? "running" : s == ZN_JOB_ENDED ? "ended" : "other";
 }
 
-void zn_job_json_row(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
+static void put_job(struct zn_json *j, const struct zn_job *job, const char *key, const char *value)
 {
-	(void)v;
 	zn_json_open(j, '{');
 	zn_json_key(j, "job_id");
 	zn_json_text(j, job->id);
-	zn_json_key(j, "row");
-	zn_json_bool(j, true);
+	zn_json_key(j, key);
+	zn_json_text(j, value);
 	zn_json_close(j, '}');
+}
+
+void zn_job_json_row(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
+{
+	(void)v;
+	put_job(j, job, "row", "of a table");
 }
 
 void zn_job_json(struct zn_json *j, const struct zn_state *v, struct zn_job *job)
 {
 	(void)v;
-	zn_json_open(j, '{');
-	zn_json_key(j, "job_id");
-	zn_json_text(j, job->id);
-	zn_json_key(j, "secret");
-	zn_json_text(j, job->about.value[ZN_KEY_NAME]);
-	zn_json_close(j, '}');
+	put_job(j, job, "secret", job->about.value[ZN_KEY_NAME]);
 }
 
 void zn_state_refresh(const struct zn_state *v)

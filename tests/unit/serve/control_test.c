@@ -51,7 +51,7 @@ static const struct {
 		"ok\n{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}", ""},
 	{"nobody lists for a table", H "list\n",
 		"ok\n{\"jobs\":[{\"job_id\":\"1000\",\"restart\":0,\"state\":\"running\"},"
-		"{\"job_id\":\"65534\",\"row\":true},{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}]}",
+		"{\"job_id\":\"65534\",\"row\":\"of a table\"},{\"job_id\":\"9\",\"restart\":0,\"state\":\"running\"}]}",
 		""},
 	{"nobody shows its own", H "show\nid=65534\n", "ok\n{\"job_id\":\"65534\",\"secret\":\"\"}", ""},
 	{"nobody reads another's report", H "report\nid=1000\n",

@@ -18,7 +18,7 @@ static const struct {
 	{"the end of an unknown job", H "end\nid=7\n", "ok\nnull", "end 7\n"},
 	{"the end", H "end\nid=1000\n", "ok\n{\"job_id\":\"1000\",\"restart\":0,\"state\":\"ended\"}", "end 1000\n"},
 	{"list", H "list\njson=1\n", "ok\n{\"jobs\":[{\"job_id\":\"1000\",\"secret\":\"a\\\"b\\\\\"}]}", ""},
-	{"list for a table", H "list\n", "ok\n{\"jobs\":[{\"job_id\":\"1000\",\"row\":true}]}", ""},
+	{"list for a table", H "list\n", "ok\n{\"jobs\":[{\"job_id\":\"1000\",\"row\":\"of a table\"}]}", ""},
 	{"show", H "show\nid=1000\n", "ok\n{\"job_id\":\"1000\",\"secret\":\"a\\\"b\\\\\"}", ""},
 	{"show nothing", H "show\nid=7\n", "error: no job 7 here\n", ""},
 	{"show another restart", H "show\nid=1000\nrestart=3\n", "error: no job 1000 here\n", ""},

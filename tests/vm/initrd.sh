@@ -152,6 +152,7 @@ done
 install -D -t "$root/t/thunk" "$2/test/entry/thunk/libcuda.so.1"
 with_libraries "$2/test/driver"
 cp "$here/$3.sh" "$root/init"
+cp "$here/due.sh" "$root/t/"
 case $3 in
 guest) put_python stacks.py time ;;
 rdma) put_rdma "$2/vm" ;;

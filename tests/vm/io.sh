@@ -57,8 +57,8 @@ ready() {
 	grep -q 'metrics on port' /tmp/zerneld.log
 }
 
-# What may be said where the machine is slow, see package.sh
-due=': alert | waits since |: attaching to |gauge: the kernel does not answer|writer: its folders do not answer'
+# shellcheck source=tests/vm/due.sh
+. /t/due.sh
 
 # wait_for SECONDS CONDITION...
 wait_for() {

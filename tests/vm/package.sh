@@ -176,8 +176,8 @@ families() {
 	same "way of meta" "$(get /health | jq -r '.probes[] | select(.family == "meta") | .tier')" fentry
 }
 
-# What may be said where the machine is slow: a change of probes takes long, and so does what the kernel is asked for.
-due=': alert | waits since |: attaching to |gauge: the kernel does not answer|writer: its folders do not answer'
+# shellcheck source=tests/vm/due.sh
+. /t/due.sh
 
 # A library is hooked as soon as it is mapped, which the kernel tells; no word of anything that is missing.
 events() {

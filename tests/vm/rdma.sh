@@ -32,8 +32,8 @@ device() {
 	[ "$(cat $sys/state)" = '4: ACTIVE' ] && [ -c /dev/infiniband/uverbs0 ]
 }
 
-# What may be said where the machine is slow, see package.sh
-due=': alert | waits since |: attaching to |gauge: the kernel does not answer|writer: its folders do not answer'
+# shellcheck source=tests/vm/due.sh
+. /t/due.sh
 
 # wait_for SECONDS CONDITION...
 wait_for() {

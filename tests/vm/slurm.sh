@@ -124,8 +124,8 @@ peak_is_right() {
 	[ "$got" -gt $((50 * mib)) ] && [ "$got" -lt $((80 * mib)) ]
 }
 
-# What may be said where the machine is slow, see package.sh
-due=': alert | waits since |: attaching to |gauge: the kernel does not answer|writer: its folders do not answer'
+# shellcheck source=tests/vm/due.sh
+. /t/due.sh
 
 # The driver gives up a communicator, of which the daemon warns; so do alerts, on a machine as slow as this one.
 node_is_well() {

@@ -3,6 +3,7 @@
 """Who may ask: tokens and their change while the daemon runs, names of the node, Unix sockets, and what `zernel`
 says."""
 import os
+import re
 import signal
 import socket
 import stat
@@ -56,10 +57,10 @@ def websocket(port, **headers):
 
 
 def hang_up(daemon, *words):
-    """Sends SIGHUP and waits for the line that answers it."""
+    """Sends SIGHUP and waits for what it says of tokens; a line of its rules may come after it."""
     before = len(daemon.lines())
     daemon.process.send_signal(signal.SIGHUP)
-    line = wait_until(lambda: next((s for s in daemon.lines()[before:] if "SIGHUP: " in s), None),
+    line = wait_until(lambda: next((s for s in daemon.lines()[before:] if re.search("SIGHUP: (no )?token", s)), None),
         "an answer to SIGHUP")
     check(all(w in line for w in words), f"{line!r} has {words}")
 

@@ -37,7 +37,7 @@ static void add_stack(uint32_t of, enum zn_leaf leaf, uint64_t count, uint64_t v
 static void open_stacks(void)
 {
 	struct zn_stacks_root who = {
-		.pid = 70, .id = 1, .minor = 12, .comm = "train", .estimated = 1u << ZN_LEAF_LAUNCH};
+		.pid = 70, .id = 1, .start_ns = 800, .minor = 12, .comm = "train", .estimated = 1u << ZN_LEAF_LAUNCH};
 
 	zn_stacks_close(stacks);
 	if (zn_stacks_open(&stacks))

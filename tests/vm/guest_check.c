@@ -51,6 +51,7 @@ static char page[4 << 20], said[256 << 10];
 
 /* ---- what went wrong ---- */
 
+static const char *checking; /* the check that runs */
 static int wrong;
 static bool failed;
 
@@ -102,7 +103,7 @@ static void show(const struct program *p)
 	printf("   --- %s:\n%s", p->out, said);
 }
 
-/* What never comes ends all checks. */
+/* What never comes ends all checks: this one has failed. */
 static void until(bool (*condition)(void), const char *what)
 {
 	for (int ms = 0; ms < WAIT_MS; ms += STEP_MS) {
@@ -110,7 +111,8 @@ static void until(bool (*condition)(void), const char *what)
 			return;
 		usleep(STEP_MS * 1000);
 	}
-	printf("   %s\n", what);
+	expect(false, what);
+	verdict(checking);
 	show(&zerneld);
 	show(&driver);
 	exit(EXIT_FAILURE);
@@ -929,9 +931,11 @@ int main(void)
 	check_options();
 	for (size_t i = 0; i < ZN_LEN(checks); i++)
 		if ((checks[i].on == BOTH || (checks[i].on == OLD) == (way == NONE)) &&
-			(!only || strstr(only, checks[i].name)))
+			(!only || strstr(only, checks[i].name))) {
+			checking = checks[i].name;
 			checks[i].run();
-		else
+		} else {
 			printf("@@ %s -\n", checks[i].name);
+		}
 	return failed;
 }

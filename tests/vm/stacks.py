@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Calls the fake library, computes and sleeps on known lines, for guest_check.c. Argument: the library. It makes a
 hooked call for each line `call` on its standard input, begins with another line, and then says which stack its launches
-came from."""
+came from. Then it computes for a while for each line `busy`."""
 import ctypes
 import sys
 import time
@@ -33,6 +33,6 @@ while sys.stdin.readline() == "call\n":
     lib.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))
 for _ in range(LAUNCHES):
     step(); time.sleep(0.02)
-busy(1)
-print("%s;[launch] %d." % (stack, LAUNCHES), flush=True)
-sys.stdin.readline()
+print("%s;[launch]\n%d." % (stack, LAUNCHES), flush=True)
+while sys.stdin.readline() == "busy\n":
+    busy(0.5)

@@ -88,8 +88,8 @@ static bool launches_told(void)
 }
 
 /* The clock came with 6.1. It samples 49 times a second, by chance, and an emulated machine loses what it has no
- * processor for: it computes on until enough is told, of which there is never more than the kernel has counted. How much
- * is told is held against the kernel by stacks_are_true. */
+ * processor for: it computes on until enough is told, of which there is never more than the kernel has counted. How
+ * much is told is held against the kernel by stacks_are_true. */
 static bool computing_told(void)
 {
 	struct timespec on_cpu = {0};

@@ -30,7 +30,7 @@ static inline void wait_headless(pid_t pid)
 {
 	struct zn_procfs_stat stat;
 
-	for (int n = 0; n < 5000; n++) {
+	for (int n = 0; n < 60000; n++) {
 		if (zn_procfs_stat("/proc", (uint32_t)pid, &stat) && zn_procfs_headless(&stat))
 			return;
 		usleep(1000);

@@ -46,7 +46,7 @@ same() {
 }
 
 within() { # COMMAND...: in the root, and not for ever
-	timeout -k 1 20 chroot "$root" "$@"
+	timeout -k 1 300 chroot "$root" "$@"
 }
 
 # dpkg_does ARGUMENTS...: what systemctl was asked meanwhile, or what dpkg said of an error

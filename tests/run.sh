@@ -123,7 +123,7 @@ whole() {
 	live real 900 tests/real/run.py
 	live slurm 1800 tests/slurm/run.py
 	run dist_test 900 "$python" tests/dist_test.py
-	run page_live 200 node tests/web/page.test.mjs 'a live daemon'
+	run page_live 900 node tests/web/page.test.mjs 'a live daemon'
 	live load_live 600 tests/load/run.py --live
 }
 
@@ -142,8 +142,8 @@ unit() {
 		beside "$(basename "$source" .c)" 600 "$tests/$(basename "$source" .c)"
 	done
 	await_others
-	run json_strict 360 "$python" tests/json_strict.py "$tests/json_write"
-	run otlp_test 360 node tests/web/otlp.test.mjs
+	run json_strict 900 "$python" tests/json_strict.py "$tests/json_write"
+	run otlp_test 900 node tests/web/otlp.test.mjs
 	run day 900 "$tests/scenario_test" day
 }
 
@@ -159,8 +159,8 @@ simulated() {
 	run page_test 900 node tests/web/page.test.mjs '!a live daemon'
 	run watch_test 900 "$python" tests/watch_test.py build/zernel
 	run job_cli_test 900 "$python" tests/job_cli_test.py build/zernel
-	run readers_test 200 node tests/web/readers.test.mjs
-	run alerts_cli_test 360 "$python" tests/alerts_cli_test.py build/zernel
+	run readers_test 900 node tests/web/readers.test.mjs
+	run alerts_cli_test 900 "$python" tests/alerts_cli_test.py build/zernel
 }
 
 # and those with a Prometheus or a store behind them.

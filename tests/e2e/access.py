@@ -9,8 +9,8 @@ import socket
 import stat
 import subprocess
 
-from harness import (NOBODY, TOOLS, ZERNEL, ZERNELD, Daemon, Process, check, copy_of, equal, folder, main, need,
-                     parse_json, run, test, test_simulated, wait_until)
+from harness import (NOBODY, PATIENCE, TOOLS, ZERNEL, ZERNELD, Daemon, Process, check, copy_of, equal, folder, main,
+                     need, parse_json, run, test, test_simulated, wait_until)
 
 OLD, NEW = "old-token-0123456789", "new-token-0123456789"
 ORIGIN_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -35,7 +35,7 @@ def ask(where, path="/json", host="localhost", **headers):
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}"] + [f"{k.replace('_', '-')}: {v}" for k, v in headers.items()]
     local = isinstance(where, str)
     with socket.socket(socket.AF_UNIX if local else socket.AF_INET) as s:
-        s.settimeout(20)
+        s.settimeout(PATIENCE)
         s.connect(where if local else ("127.0.0.1", where))
         s.sendall("\r\n".join(lines + ["", ""]).encode())
         data = b""
@@ -221,7 +221,7 @@ def a_unix_socket_alone():
                 equal(ask(path)[0], 200, "an answer")
             finally:
                 daemon.terminate()
-                equal(daemon.wait(20), 0, "exit status")
+                equal(daemon.wait(PATIENCE), 0, "exit status")
             log.seek(0)
             first = log.readline()
             check(first.startswith(f"zerneld: ready: simulated data, listening on unix:{path}, "), first)
@@ -368,7 +368,7 @@ def a_service_starts_without_its_port():
     equal(missing(path), 1, "ports that others have")
     equal(run([ZERNEL, "health", f"unix:{path}"]).returncode, 0, "it is no fault of the node")
     process.kill()
-    wait_until(lambda: missing(path) == 0, "the port", 30)
+    wait_until(lambda: missing(path) == 0, "the port")
     equal(ask(port, "/health")[0], 200, "who answers there now")
     check(any(f"port {port} is free" in line for line in daemon.lines()), daemon.lines())
 

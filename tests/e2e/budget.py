@@ -9,6 +9,7 @@ from inference import CHAT, Client, Seen, Server, at_rest, watched
 from signals import tracked
 
 SOME = 101
+BEYOND = "alert probe_overhead"  # a storm that lasts for 30 s, as on a busy machine
 STORMS = """
 import resource, sys, threading
 def switches():
@@ -67,7 +68,7 @@ def grown(daemon, actor, code, name, **labels):
 
 @test
 def a_budget_spares_what_costs_too_much_and_marks_it():
-    daemon = Daemon("--overhead-budget", "0.05%")
+    daemon = Daemon("--overhead-budget", "0.05%", allow=[BEYOND])
     storm, quiet = storming(daemon), storming(daemon)
     storm_until(daemon, storm, "vfs", "reads(50000)")
     storm_until(daemon, storm, "sched", "reads(20000); ping(10000)")
@@ -129,7 +130,7 @@ STORM = 20011  # launches at once
 
 @test
 def a_storm_of_launches_is_counted_to_the_call_while_its_timing_is_spared():
-    daemon = Daemon("--overhead-budget", "0.05%")
+    daemon = Daemon("--overhead-budget", "0.05%", allow=[BEYOND])
     if method(daemon) != "uprobe_session":
         raise Absent("this kernel has no uprobe sessions")
     storm, quiet, short = storming(daemon), storming(daemon), storming(daemon)
@@ -140,13 +141,12 @@ def a_storm_of_launches_is_counted_to_the_call_while_its_timing_is_spared():
     def untimed():
         made = storm.do(f"launch(cuda, {STORM}); made += {STORM}; answer = made")
         equal(launches(daemon, storm, kind="kernel") - begin, made, "launches in the storm")
-        return timed(daemon, storm) < begin + made
-    wait_until(untimed, "a launch that was not timed", 30)
+        sampled = daemon.process_json(storm.pid).get("sampled", {}).get("cuda_trace")
+        return timed(daemon, storm) < begin + made and sampled and 0 < sampled["now"] < 1 and 0 < sampled["seen"] < 1
+    wait_until(untimed, "launches that were not timed, and what the snapshot says of them", 60)
     graphs = launches(daemon, storm, kind="graph")
     storm.do(f"[ok(cuda.cuGraphLaunch(None, None)) for _ in range({STORM})]")
     equal(launches(daemon, storm, kind="graph") - graphs, STORM, "graphs in the storm")
-    sampled = daemon.process_json(storm.pid)["sampled"]["cuda_trace"]
-    check(0 < sampled["now"] < 1 and 0 < sampled["seen"] < 1, f"what the snapshot says: {sampled}")
     waits = count(daemon, storm, "zernel_cuda_sync_seconds_count")
     storm.do(f"[ok(cuda.cuStreamSynchronize(None)) for _ in range({SOME})]")
     equal(count(daemon, storm, "zernel_cuda_sync_seconds_count") - waits, SOME, "waits in the storm: they are timed")
@@ -213,7 +213,7 @@ def asked_between_ticks(daemon, server, count):
 
 @test
 def requests_beyond_the_budget_are_counted_and_not_read():
-    daemon = Daemon("--overhead-budget", "0.02%")
+    daemon = Daemon("--overhead-budget", "0.02%", allow=[BEYOND])
     storm, quiet = Asked(daemon), Asked(daemon)
 
     def spared():

@@ -4,9 +4,10 @@
 used."""
 import os
 import signal
-import subprocess
 
-from harness import CUDA, NOBODY, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, test, wait_until
+from control_socket import answered
+from harness import CUDA, NOBODY, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, run, test, \
+    wait_until
 
 LAUNCHES = "zernel_cuda_launches_total"
 CLAIM = {"SLURM_JOB_ID": "96101", "SLURM_JOB_NAME": "train one", "SLURM_ARRAY_JOB_ID": "96100",
@@ -23,8 +24,7 @@ def live(**more):
 
 
 def job(*arguments):
-    done = subprocess.run([ZERNEL, "job", *arguments, "--control", place("run/control.sock")], text=True,
-                          capture_output=True, timeout=60)
+    done = answered(lambda: run([ZERNEL, "job", *arguments, "--control", place("run/control.sock")]))
     equal((done.returncode, done.stderr), (0, ""), f"zernel job {' '.join(arguments)}")
     return done.stdout
 

@@ -93,7 +93,7 @@ class Frames:
 
 
 def api(server, path, **query):
-    with urllib.request.urlopen(f"{server}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=20) as answer:
+    with urllib.request.urlopen(f"{server}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=60) as answer:
         return json.load(answer)["data"]
 
 

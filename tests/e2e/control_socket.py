@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Who asks on the control socket of a daemon that may get no processor for a moment, or gets none himself."""
 import contextlib
+import re
 import socket
 
 from harness import PATIENCE, wait_until
@@ -25,8 +26,9 @@ def ask(path, message):
 
 def answered(make):
     """What make() finished as, a call of the program, once the daemon answers it. The program waits for a moment, in
-    which on a busy machine the daemon may get no processor; said again, a message is what it was."""
+    which on a busy machine the daemon may get no processor, and it may get none itself; said again, a message is what
+    it was."""
     def once():
         done = make()
-        return None if "the daemon does not answer" in done.stderr else done
+        return None if re.search("the daemon does not answer|no message within 2 s", done.stderr) else done
     return wait_until(once, "an answer of the daemon")

@@ -122,8 +122,8 @@ class Flood:
         for text in (*BEGUN.values(), *NEITHER.values()):
             self.many.open(OWN, text)
         self.begun += GOOD + OWN * len(ENDLESS) + OWN
-        self.all_seen()
-        equal(self.counts(), (GOOD + OWN, OWN * len(ENDLESS), 0, LOST), "what has a place, and what is out of step")
+        wait_until(lambda: self.counts() == (GOOD + OWN, OWN * len(ENDLESS), 0, LOST),
+            "what has a place, and what is out of step", seen=self.counts)
         self.many.open(LINES, b"POST /v1/ch")
         wait_until(lambda: self.entries() >= GOOD + OWN * len(BEGUN) + LINES, "places of requests that begin")
         return sockets

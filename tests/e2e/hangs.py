@@ -3,6 +3,7 @@
 """Ranks that others wait for: who it is, what it does instead, and when that is an alert. Real processes; the GPU's
 waits are those of the stand-in library, which sleeps in them."""
 import os
+import select
 import signal
 import time
 
@@ -128,10 +129,12 @@ def found(daemon, actor, number, doing, patience=PATIENCE):
 
 
 def wake(*actors):
-    """Their waits, which are sleeps, are over; one that is too early for that does no harm."""
+    """Their waits, which are sleeps, are over. What is too early for that does no harm, and is sent again."""
     for a in actors:
         os.kill(a.pid, signal.SIGUSR2)
     for a in actors:
+        while not select.select([a.process.stdout], [], [], 1)[0]:
+            os.kill(a.pid, signal.SIGUSR2)
         a.answer("its wait")
 
 
@@ -291,7 +294,8 @@ def the_last_of_a_chain_is_named():
     wait_until(lambda: {k[1] for k in missing(daemon)} == {str(ranks[1].pid)}, "rank 1 alone",
         seen=lambda: missing(daemon))
     for n in (0, 2, 3):
-        check(f"(process {ranks[1].pid})" in says(daemon, ranks[n]), says(daemon, ranks[n]))
+        wait_until(lambda: f"(process {ranks[1].pid})" in says(daemon, ranks[n]), f"what rank {n} waits for",
+            seen=lambda: says(daemon, ranks[n]))
     wake(*ranks)
 
 
@@ -403,6 +407,11 @@ def is_said(daemon, actor, what):
         seen=lambda: daemon.json("/why"))
 
 
+def state_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(") ")[2][0]
+
+
 @test
 def a_process_that_is_stopped_before_its_switches_are_watched():
     """The scheduler's tracepoints come at the tick that finds it: it is not said to run until then and ever after."""
@@ -412,7 +421,7 @@ def a_process_that_is_stopped_before_its_switches_are_watched():
     with daemon.stopped():
         actor.do("ready(cuda); launch(cuda, 1); ok(cuda.cuStreamSynchronize(None))")
         os.kill(actor.pid, signal.SIGSTOP)
-        time.sleep(0.2)
+        wait_until(lambda: state_of(actor.pid) == "T", "it being stopped")
     try:
         is_said(daemon, actor, "is stopped by a signal or a debugger")
         equal(daemon.process_json(actor.pid)["stalls"]["cpu"], None, "its time on the CPU, which nobody knows")

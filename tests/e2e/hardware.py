@@ -164,8 +164,8 @@ def a_dcgm_exporter_tells_more_of_the_same_gpus():
             "activity")
         equal(metrics.one("zernel_gpu_utilization_ratio", **gpu), 0.33, "use, which it knows better than /sys")
         equal(metrics.one("zernel_gpu_power_watts", **gpu), 311, "power, of which it says nothing")
-        equal((metrics.one("zernel_dcgm_up"), metrics.one("zernel_dcgm_scrapes_total", outcome="ok")), (1, 1),
-            "that it answers")
+        equal(metrics.one("zernel_dcgm_up"), 1, "that it answers")
+        check(metrics.one("zernel_dcgm_scrapes_total", outcome="ok") >= 1, "scrapes")
         daemon.end()
 
 

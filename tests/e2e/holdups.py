@@ -29,7 +29,7 @@ print(worst)
 LAUNCHES = "zernel_cuda_launches_total"
 # A fork() that waits for the user takes as long as he holds his memory, and so does a word that comes only after that.
 # Others are short, but for how long a busy machine keeps a process from its processor.
-HELD_S, FORK_S, TOLD_S = 90, 20, 30
+HELD_S, FORK_S, TOLD_S = 90, 45, 30
 
 
 def forks(seconds):
@@ -164,13 +164,12 @@ def a_hang_on_a_file_system_of_the_node_names_who_waits():
     fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), user=0, allow_other=True, hold_s=HELD_S)
     held, actor = holder(plain, fuse), Actor(before=USER)
     actor.tell(f"cuda = CDLL({link!r})")
-    said = wait_until(lambda: [s for s in daemon.lines() if "putting probes on" in s], "a line in the log")
-    status, health = daemon.health()
+    wait_until(lambda: [s for s in daemon.lines() if "putting probes on" in s], "a line in the log")
+    # on a machine that is busy the line may come before it is known which of those that map it is meant
+    wait_until(lambda: f"process {held.pid} that maps it" in daemon.health()[1].get("why", ""), "who it is")
+    equal(daemon.health()[0], 503, "health")
     time.sleep(2)  # what takes so long is told of once it is over
     fuse.release()
-    check(f"waits for process {held.pid} that maps it" in re.sub(" since [0-9]+ ms", "", said[0]), said)
-    equal(status, 503, "health")
-    check(f"process {held.pid} that maps it" in health["why"], health["why"])
     actor.answer("the library")
     daemon.attached(link)
 
@@ -329,7 +328,7 @@ def snapshots_of_btrfs_are_files_of_their_own():
 def one_users_files_do_not_keep_others_out():
     """More files than the table has rows; the other user's library, which comes last, is hooked."""
     whole = open(CUDA, "rb").read()
-    daemon = Daemon(expect=["quota: libraries: .* refused, the last one to user 65534", "held back"])
+    daemon = Daemon(expect=["quota: libraries: .* refused, the last one to user 65534"], allow=["held back"])
     greedy, other = Actor(before=USER), Actor(before=["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"])
     paths = []
     for n in range(140):
@@ -339,7 +338,7 @@ def one_users_files_do_not_keep_others_out():
             f.write(whole + bytes([n]))
         paths.append(path)
     greedy.do(f"[map_executable(p) for p in {paths!r}]")
-    wait_until(lambda: daemon.metrics().lost().get("library"), "the first one that is refused", 60)
+    wait_until(lambda: daemon.metrics().lost().get("library"), "the first one that is refused", 300)
     path = copy_of(CUDA, "last/libcuda.so.1")
     other.do(f"cuda = CDLL({path!r})")
     daemon.attached(path)

@@ -204,10 +204,10 @@ def a_soak_of_processes_that_come_and_go():
     coming = [Coming(), Coming()]
     try:
         soak([daemon], 15)
+        wait_until(lambda: min(thread.rounds for thread in coming) > 3, "processes that came and went")
     finally:
         for thread in coming:
             thread.stop()
-    check(min(thread.rounds for thread in coming) > 3, "processes came and went")
 
 
 if __name__ == "__main__":

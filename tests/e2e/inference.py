@@ -162,7 +162,7 @@ def asks_exactly(library, *more, address=None, argv=None, statuses=((404, "4xx",
     equal(seen.one("zernel_request_first_event_seconds_count", route=CHAT), n, "first events")
     # what keeps the client from looking makes its times longer, never shorter; that is what a busy machine does to them
     seconds = seen.one("zernel_request_first_event_seconds_sum", route=CHAT)
-    check(0.05 * n <= seconds <= sum(first) + 0.001 * n, f"{library}: first events {seconds:.3f} s of {sum(first):.3f}")
+    check(0.05 * n <= seconds <= sum(first) + SENT_S, f"{library}: first events {seconds:.3f} s of {sum(first):.3f}")
     if library != "hypercorn":  # of whose events TCP keeps some back
         # between its own first and last event the client may see less, as it reads all at once that came meanwhile
         gaps = seen.one("zernel_request_event_gap_seconds_sum", route=CHAT)

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from control_socket import ask
+from control_socket import answered, ask
 from harness import (CUDA, DRIVER, NCCL, NOBODY, TOOLS, ZERNEL, Absent, Actor, Daemon, Driver, Process, State, check,
                      equal, folder, main, parse_json, run, test, wait_until)
 
@@ -101,7 +101,7 @@ class Node(Daemon):
         check("cannot watch control groups" not in "\n".join(self.lines()), "jobs are not watched")
 
     def job(self, *arguments):
-        return run([ZERNEL, "job", *arguments, "--control", self.control])
+        return answered(lambda: run([ZERNEL, "job", *arguments, "--control", self.control]))
 
     def say(self, message):
         """The same as job(), many times as fast."""
@@ -269,7 +269,9 @@ def another_program_in_the_same_process():
     started(daemon, actor, 7)
     actor.tell(f"os.execv(sys.executable, [sys.executable, sys.argv[0]])")
     actor.answer("exec")
-    actor.do(f"cuda = CDLL({CUDA!r}); ready(cuda); launch(cuda, 13)")
+    actor.do(f"cuda = CDLL({CUDA!r})")
+    daemon.attached(CUDA)
+    actor.do("ready(cuda); launch(cuda, 13)")
     equal(daemon.job_of(actor.pid), "4711", "job of the new program")
     equal(daemon.sum("4711"), 20, "launches of both")
 
@@ -393,8 +395,7 @@ def the_same_id_again():
         actor.end()
         daemon.job("end", "4711")
         group.remove()
-        wait_until(lambda: daemon.jobs("4711")[-1] == "ended", f"the end of run {n}")
-        equal(len(daemon.jobs("4711")), n, "jobs of this id")
+        wait_until(lambda: daemon.jobs("4711") == ["ended"] * n, f"the end of run {n}", seen=lambda: daemon.jobs("4711"))
 
 
 @test

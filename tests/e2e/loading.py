@@ -23,7 +23,7 @@ class Loading(Daemon):
         return any("ready: live data" in line for line in self.lines())
 
 
-TRIES = 5
+TRIES = 20
 
 
 def before_loaded(see, name):

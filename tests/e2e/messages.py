@@ -179,11 +179,11 @@ def messages_say_what_the_text_says():
 def messages_know_kinds_and_beginnings():
     daemon = Daemon("--simulate")
     wait_until(lambda: daemon.metrics().all("zernel_nccl_calls_total"), "data")
-    lines = daemon.get("/metrics").split("\n")
+    text, data = in_a_row(daemon, "text/plain", ACCEPT)
+    lines = text.decode().split("\n")
     kinds = {line.split(" ")[2]: line.split(" ")[3].upper() for line in lines if line.startswith("# TYPE ")}
     helps = {line.split(" ", 3)[2]: line.split(" ", 3)[3] for line in lines if line.startswith("# HELP ")}
-    now = float(run(["date", "+%s"]).stdout)
-    for family in families(get(daemon)):
+    for family in families(data):
         equal(model().MetricType.Name(family.type), kinds[family.name], family.name)
         equal(family.help, helps[family.name], f"help of {family.name}")
         check(family.metric, f"{family.name} has a series")

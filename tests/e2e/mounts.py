@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+from control_socket import answered
 from harness import NOBODY, ZERNEL, Absent, Daemon, Process, check, equal, folder, main, parse_json, run, test, \
     wait_until, with_id
 
@@ -55,7 +56,8 @@ class Files(Daemon):
         return self.metrics().one(f"zernel_io_{what}_bytes_total", job_id=job, mount=point, fstype=fstype)
 
     def expects(self, what, point, count, fstype="tmpfs"):
-        equal(self.bytes(what, point, fstype), count, f"bytes of {what} on {point}")
+        wait_until(lambda: self.bytes(what, point, fstype) == count, f"{count} bytes of {what} on {point}",
+                   seen=lambda: self.bytes(what, point, fstype))
 
     def shows(self, what, point, count):
         """The same, where many lists of mounts are read before its name is found."""
@@ -223,6 +225,12 @@ def mounts_of_one_user_leave_room_for_others():
     said(daemon)
 
 
+def job_done(control, arguments):
+    done = answered(lambda: run([ZERNEL, "job", *arguments, "--control", control]))
+    equal((done.returncode, done.stderr), (0, ""), f"zernel job {arguments}")
+    return done.stdout
+
+
 class Jobs(Files):
     """The same with jobs."""
 
@@ -231,7 +239,7 @@ class Jobs(Files):
         super().__init__("--control", self.control, "--report-dir", f"{folder()}/reports")
 
     def job(self, *arguments):
-        return run([ZERNEL, "job", *arguments, "--control", self.control], check=True).stdout
+        return job_done(self.control, arguments)
 
     def report_of(self, job):
         """It ends; what was written of it."""
@@ -414,7 +422,7 @@ def a_thread_whose_job_changes():
     daemon, writer = Files("--control", control, "--report-dir", f"{root}/reports"), Writer()
 
     def job(*arguments):
-        return run([ZERNEL, "job", *arguments, "--control", control], check=True).stdout
+        return job_done(control, arguments)
 
     def of_jobs(point):
         return [daemon.bytes("write", point, job=name) for name in ("", "one", "two")]
@@ -447,9 +455,11 @@ def what_only_a_process_sees():
     point = f"{root}/own"
     os.mkdir(point)
     script = f"mount -t tmpfs none {point} && dd if=/dev/zero of={point}/f bs=1M count=3 status=none && sleep 2 && " \
-             f"dd if=/dev/zero of={point}/g bs=1M count=4 status=none"
-    sh("unshare", "-m", "sh", "-c", script)
-    wait_until(lambda: daemon.bytes("write", point) == 7 * MIB, f"7 MiB on {point}: {daemon.bytes('write', point)}")
+             f"dd if=/dev/zero of={point}/g bs=1M count=4 status=none; read x || :"
+    shell = Process(["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE)
+    wait_until(lambda: daemon.bytes("write", point) == 7 * MIB, f"7 MiB on {point}",
+        seen=lambda: daemon.bytes("write", point))
+    shell.process.stdin.close()
 
 
 @test

@@ -152,8 +152,8 @@ def ras_names_a_rank_of_another_node():
     pair = Pair(daemon, "one", service.address)
     time.sleep(3)
     equal((service.asked, entry(daemon)["ras"]), ([], None), "of a job that is well nobody is asked")
-    pair.hang()
     began = time.monotonic()
+    pair.hang()
     wait_until(lambda: over(daemon), "an answer", seen=lambda: entry(daemon))
     check(time.monotonic() - began > 4, f"after {time.monotonic() - began} s")
     said = "rank 9 on host 10.255.0.9, process 4711, has issued 3 collectives fewer than the others"

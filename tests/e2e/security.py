@@ -4,9 +4,10 @@
 import os
 import re
 import signal
-import subprocess
 
-from harness import CUDA, NCCL, ZERNEL, Actor, Daemon, Driver, check, copy_of, equal, folder, main, test, wait_until
+from control_socket import answered
+from harness import CUDA, NCCL, ZERNEL, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run, test, \
+    wait_until
 
 # linux/capability.h: SYS_PTRACE, DAC_READ_SEARCH, PERFMON, BPF, CHECKPOINT_RESTORE; before 6.6 SYS_ADMIN as well
 KEPT = 1 << 19 | 1 << 2 | 1 << 38 | 1 << 39 | 1 << 40
@@ -61,8 +62,7 @@ def all_that_comes_later_works():
     daemon.get = lambda path, headers=None, get=daemon.get: get(path, {**key, **(headers or {})})
 
     def job(*arguments):
-        done = subprocess.run([ZERNEL, "job", *arguments, "--control", place("run/control.sock")], text=True,
-                              capture_output=True, timeout=60)
+        done = answered(lambda: run([ZERNEL, "job", *arguments, "--control", place("run/control.sock")]))
         equal((done.returncode, done.stderr), (0, ""), f"zernel job {arguments}")
         return done.stdout
 

@@ -175,10 +175,14 @@ def stacks_more_than_there_is_room_for():
         for s in got), "frames")
     p.end()
     # what is not in use is given back
-    time.sleep(6)
-    p = Stacks("short").known(d)
-    want = p.run()
-    wait_until(lambda: folded(d, p.pid) == want, "stacks of the next program", seen=lambda: folded(d, p.pid))
+
+    def next_has_room():
+        p = Stacks("short").known(d)
+        want = p.run()
+        got = settled(d, p.pid, sum(want.values()))
+        p.end()
+        return got == want
+    wait_until(next_has_room, "stacks of a next program")
 
 
 @test
@@ -266,15 +270,19 @@ def stacks_of_many_threads_and_of_the_next_program():
     with paranoid("3"):
         p = Stacks("threads").known(d)
         want = p.run()
-        time.sleep(1.5)
-        said = next(q for q in d.json("/stacks")["processes"] if q["pid"] == p.pid)
+        said = wait_until(lambda: next((q for q in d.json("/stacks")["processes"] if q["pid"] == p.pid), None),
+            "the process")
         equal(dict(settled(d, p.pid, sum(want.values()))), dict(want), "its launch")
         if kernel() < (6, 1):
             check("no_clock" in said, f"it is said that there is no clock: {said}")
         else:
             equal(said.get("no_clock"), None, "there is a clock, which was opened at the start")
-            got = time_under(folded(d, p.pid, "cpu"), "one", "busy")
-            check(1.3 < got < 2.9, f"two seconds on the CPU, 2 ms in each of a thousand threads: {got}")
+            def computed():
+                return time_under(folded(d, p.pid, "cpu"), "one", "busy")
+            wait_until(lambda: computed() > 1.3, "its time on the CPU", seen=computed)
+            d.ticked(2)
+            got = computed()
+            check(got < 2.9, f"two seconds on the CPU, 2 ms in each of a thousand threads: {got}")
         p.end()
     p = Stacks("again").known(d)
     want = p.run()

@@ -69,7 +69,7 @@ def a_flood_in_the_log_hides_no_alert():
         expect=["process [0-9]+: ncclCommAbort", "log: .* held back"])
     user = Actor(("nccl", NCCL))
     daemon.attached(NCCL)
-    user.tell("while True: nccl.ncclCommAbort(None); time.sleep(0.001)")
+    user.tell("while True: nccl.ncclCommAbort(None); time.sleep(0.01)")
     wait_until(lambda: sum("ncclCommAbort" in line for line in daemon.lines()) >= 20, "the flood")
     write(path, f"3,1,1,-;{BROKEN}\n")
     wait_until(lambda: any(a["state"] == "firing" for a in daemon.json("/alerts")["alerts"]), "the alert")

@@ -256,12 +256,12 @@ def gone():
 
 
 def child():
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
-        short(300)  # its Python is found meanwhile
+        while os.getppid() == parent:
+            short(10)  # its Python is found meanwhile
         os._exit(0)
     seen[str(pid)] += 1
-    os.wait()
 
 
 def bare(n):

@@ -416,8 +416,9 @@ def calm(fleet):
 def settles(fleet, expr, want):
     """Whether it gets to that value; rules are evaluated each 15 s."""
     with contextlib.suppress(AssertionError):
-        wait_for(lambda: fleet.value(expr) == want, expr, 60)
-    return fleet.value(expr) == want
+        wait_for(lambda: fleet.value(expr) == want, expr, PATIENCE)
+        return True
+    return False
 
 
 def every_target_is_up(fleet):
@@ -441,7 +442,7 @@ def every_target_is_up(fleet):
             check(f"{record} compares nobody", not fleet.query(record), fleet.query(record))
             continue
         with contextlib.suppress(AssertionError):
-            wait_for(lambda: fleet.query(record), record, 60)
+            wait_for(lambda: fleet.query(record), record, PATIENCE)
         check(f"{record} has data", fleet.query(record), "none")
 
 

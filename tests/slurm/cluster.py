@@ -57,6 +57,8 @@ SchedulerType=sched/builtin
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 MpiDefault=none
 KillWait=2
+MessageTimeout=100
+BatchStartTimeout=300
 GresTypes=gpu
 PrologFlags=Alloc,Contain
 Prolog={folder}/prolog.d/*
@@ -258,4 +260,4 @@ class Cluster:
         self.wait(job, "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT")
 
     def wait(self, job, *states):
-        until(lambda: set(self.state(job)) <= set(states), f"job {job} in state {' or '.join(states)}")
+        until(lambda: (got := set(self.state(job))) and got <= set(states), f"job {job} in state {' or '.join(states)}")

@@ -334,6 +334,11 @@ began() { # S: it began as long after the boot as before, by a clock that was se
 	[ -n "$got" ] && near $((got - $(btime))) $((was - booted)) 2 && near "$(btime)" $((booted + $1)) 60
 }
 
+was_set() { # N: so often it was said that the time of day was set
+	journalctl -o cat -u zerneld >/tmp/journal
+	[ "$(grep -c 'clock: the time of day was set' /tmp/journal)" = "$1" ]
+}
+
 # The time of day is set while it runs, as by the first answer of a time server after boot.
 clock() {
 	was=$(start_time)
@@ -341,8 +346,7 @@ clock() {
 	date -s "@$(($(date +%s) + 7200))" >/dev/null && wait_for 10 began 7200 || return
 	date -s "@$(($(date +%s) - 10800))" >/dev/null && wait_for 10 began -3600 || return
 	date -s "@$(($(date +%s) + 3600))" >/dev/null && wait_for 10 began 0 || return
-	journalctl -o cat -u zerneld >/tmp/journal
-	same "lines of the log" "$(grep -c 'clock: the time of day was set' /tmp/journal)" 3 && well
+	wait_for 10 was_set 3 && well
 }
 
 libraries() { # hooked ones, of the files that processes map under a library's name

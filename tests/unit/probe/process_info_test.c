@@ -90,7 +90,7 @@ static struct zn_visible visible_of(const char *value)
 {
 	static struct zn_process_info info;
 	char entry[256], *environment[] = {entry, NULL}, byte;
-	int started[2];
+	int started[2], tries = 0;
 	pid_t pid;
 
 	snprintf(entry, sizeof(entry), "CUDA_VISIBLE_DEVICES=%s", value);
@@ -104,8 +104,11 @@ static struct zn_visible visible_of(const char *value)
 	close(started[1]);
 	CHECK_EQ(read(started[0], &byte, 1), 0);
 	close(started[0]);
-	memset(&info, 0, sizeof(info));
-	zn_process_environ(pid, &info);
+	do { /* the kernel closes descriptors before it says where the environment is */
+		usleep(1000);
+		memset(&info, 0, sizeof(info));
+		zn_process_environ(pid, &info);
+	} while (info.gone && tries++ < 60000);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	return info.cuda;

@@ -122,7 +122,7 @@ T(slow_body)
 	deadline_ns = s.conns[0].deadline_ns;
 	deliver(&c, "def", 3);
 	CHECK_EQ(s.conns[0].deadline_ns, deadline_ns); /* the limit is for the whole body */
-	tick(ZN_HEAD_S - 1);
+	tick(ZN_HEAD_S - 4);
 	CHECK(!hear(&c, 1));
 	tick(ZN_HEAD_S + 1);
 	CHECK(await_reply(&c, &r, false));
@@ -360,7 +360,7 @@ T(silent_client)
 	start();
 	c = dial(false);
 	settle(1);
-	tick(9);
+	tick(6);
 	CHECK_EQ(s.stats.conn_count, 1);
 	tick(10);
 	CHECK(await_eof(&c));
@@ -382,7 +382,7 @@ T(slow_head)
 	deliver(&c, "GET / HTTP/1.1\r\nHost", 20);
 	CHECK_EQ(s.conns[0].in_len, 20);
 	deadline_ns = s.conns[0].deadline_ns;
-	tick(9);
+	tick(6);
 	CHECK(!hear(&c, 1));
 	deliver(&c, ":", 1);
 	CHECK_EQ(s.conns[0].deadline_ns, deadline_ns); /* the limit is for the whole head */
@@ -393,7 +393,7 @@ T(slow_head)
 	take_reply(&c, &r, false);
 	CHECK(await_eof(&c));
 	CHECK_EQ(s.stats.conn_count, 1);
-	tick(1);
+	tick(0);
 	CHECK_EQ(s.stats.conn_count, 1);
 	tick(2);
 	CHECK_EQ(s.stats.conn_count, 0);
@@ -408,7 +408,7 @@ T(idle_client)
 	start();
 	c = dial(false);
 	CHECK_EQ(get(&c, "/alerts"), 200);
-	tick(74);
+	tick(71);
 	CHECK_EQ(get(&c, "/alerts"), 200);
 	tick(75);
 	CHECK(await_eof(&c));
@@ -428,7 +428,7 @@ T(stuck_reader)
 	settle(1);
 	for (int i = 0; i < 50; i++)
 		turn();
-	tick(9);
+	tick(6);
 	CHECK_EQ(s.stats.conn_count, 1);
 	tick(11);
 	CHECK_EQ(s.stats.conn_count, 0);
@@ -450,7 +450,7 @@ T(trickle_reader)
 	for (int i = 0; i < 50; i++)
 		turn();
 	s.conns[0].deadline_ns += 2 * ZN_ANSWER_S * ZN_NS_PER_S; /* as if it made progress */
-	tick(ZN_ANSWER_S - 1);
+	tick(ZN_ANSWER_S - 4);
 	CHECK_EQ(s.stats.conn_count, 1);
 	CHECK_EQ(s.stats.lost[ZN_LOST_ANSWER], 0);
 	tick(ZN_ANSWER_S + 1);

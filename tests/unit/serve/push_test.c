@@ -504,7 +504,6 @@ T(trickle)
 /* One that reads nothing: what was not begun gives way to a Close. */
 T(stuck_is_counted_once)
 {
-	uint64_t late_ns = zn_now_ns() + 11 * ZN_NS_PER_S;
 	const char *got;
 	int fd;
 
@@ -512,7 +511,7 @@ T(stuck_is_counted_once)
 	fd = dial("");
 	while (!s.conns[0].body || s.conns[0].out_at)
 		tick();
-	zn_serve_tick(&s, late_ns);
+	zn_serve_tick(&s, zn_now_ns() + 11 * ZN_NS_PER_S);
 	zn_serve_tick(&s, zn_now_ns());
 	CHECK_EQ(s.stats.lost[ZN_LOST_WS_CLIENT], 1);
 	CHECK_EQ(s.stats.conn_count, 1);
@@ -539,7 +538,6 @@ static size_t fill(int fd)
 T(no_room_for_a_close)
 {
 	static const char close_1000[] = "\x88\x82\0\0\0\0\x03\xe8";
-	uint64_t late_ns = zn_now_ns() + 11 * ZN_NS_PER_S;
 	int fd[3];
 
 	start();
@@ -555,7 +553,7 @@ T(no_room_for_a_close)
 	CHECK_EQ(send(fd[2], close_1000, sizeof(close_1000) - 1, 0), sizeof(close_1000) - 1);
 	turn();
 	CHECK(s.conns[2].closing);
-	zn_serve_tick(&s, late_ns);
+	zn_serve_tick(&s, zn_now_ns() + 11 * ZN_NS_PER_S);
 	turn();
 	CHECK_EQ(s.stats.conn_count, 0);
 	CHECK_EQ(s.stats.lost[ZN_LOST_WS_CLIENT], 2);

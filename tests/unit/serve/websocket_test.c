@@ -246,7 +246,7 @@ T(silence)
 
 	start();
 	c = open_ws(0);
-	tick(24);
+	tick(21);
 	CHECK(await_frame(&c, &f));
 	CHECK_EQ(f.op, ZN_WS_TEXT);
 	take_frame(&c, &f);
@@ -257,7 +257,7 @@ T(silence)
 	CHECK(await_frame(&c, &f));
 	CHECK_EQ(f.op, ZN_WS_TEXT);
 	take_frame(&c, &f);
-	tick(59);
+	tick(56);
 	CHECK(await_frame(&c, &f));
 	CHECK_EQ(f.op, ZN_WS_TEXT);
 	take_frame(&c, &f);
@@ -319,7 +319,7 @@ T(stuck_within_a_frame)
 	CHECK(s.conns[0].body_at > 0);
 	deliver(&c, ping, put_frame(ping, 0x89, "hm", 2)); /* it is listened to all the same */
 	CHECK(s.conns[0].pong_due);
-	tick(9);
+	tick(6);
 	CHECK_EQ(s.stats.conn_count, 1);
 	tick(11);
 	CHECK_EQ(s.stats.conn_count, 0);

@@ -445,6 +445,7 @@ _Static_assert(STEPS <= 32, "a rest each");
 static void tell_step(const char *name)
 {
 	snprintf(watch->step, sizeof(watch->step), "%s", name);
+	__atomic_fetch_add(&watch->steps, 1, __ATOMIC_RELAXED);
 }
 
 static bool is_lost(int result)

@@ -30,7 +30,7 @@
 
 #define SOCKET_PATH     "/run/zernel/gpu.sock"
 #define LIBRARY         "libnvidia-ml.so.1"
-#define PATIENCE_ROUNDS 5   /* so long may the library take */
+#define PATIENCE_ROUNDS 5   /* so long may the library take for one answer */
 #define KILL_ROUNDS     30  /* after which the process is ended that waits for it */
 #define RETRY_ROUNDS    30  /* until another one tries, where the library cannot be used */
 #define GIVE_UP_ROUNDS  300 /* without a GPU: systemd starts this anew, and then looks anew which devices there are */
@@ -48,7 +48,9 @@ struct state {
 	pid_t sampler; /* 0: none */
 	int from;      /* its socket; below 0: none */
 	int to;        /* zerneld's; below 0: none */
-	uint64_t heard_ms, tried_ms, due_ms;
+	uint32_t steps;
+	uint64_t alive_ms; /* when the library answered last */
+	uint64_t tried_ms, due_ms;
 	bool killed, told_absent;
 	char why[200]; /* the last one that was logged */
 	struct message message;
@@ -83,7 +85,7 @@ static void start_sampler(struct state *s)
 {
 	int ends[2];
 
-	s->tried_ms = s->heard_ms = now_ms();
+	s->tried_ms = s->alive_ms = now_ms();
 	s->killed = false;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return;
@@ -117,6 +119,16 @@ static void log_death(struct state *s, int status)
 		RETRY_ROUNDS * s->options.interval_ms / 1000);
 }
 
+/* A round of many GPUs that have to wake up takes longer than one call may. */
+static void look_for_answers(struct state *s)
+{
+	uint32_t steps = __atomic_load_n(&s->watch->steps, __ATOMIC_RELAXED);
+
+	if (steps != s->steps)
+		s->alive_ms = now_ms();
+	s->steps = steps;
+}
+
 /* One that the driver keeps cannot be ended: no other is started beside it. */
 static void look_after_sampler(struct state *s)
 {
@@ -130,7 +142,7 @@ static void look_after_sampler(struct state *s)
 	if (!s->sampler && now - s->tried_ms >= RETRY_ROUNDS * interval) {
 		close_sampler(s);
 		start_sampler(s);
-	} else if (s->sampler && !s->killed && now - s->heard_ms >= KILL_ROUNDS * interval) {
+	} else if (s->sampler && !s->killed && now - s->alive_ms >= KILL_ROUNDS * interval) {
 		kill(s->sampler, SIGKILL);
 		s->killed = true;
 	}
@@ -178,7 +190,7 @@ static bool hear_sampler(struct state *s)
 		heard = true;
 	}
 	if (heard) {
-		s->heard_ms = now_ms();
+		s->alive_ms = now_ms();
 		log_why(s);
 	}
 	return heard;
@@ -232,7 +244,7 @@ static void put_stale(struct state *s, uint64_t now)
 	memcpy(step, s->watch->step, sizeof(step));
 	step[sizeof(step) - 1] = 0;
 	message_begin(&s->message, now);
-	message_add(&s->message, "stale %llu %s\n", (unsigned long long)(now - s->heard_ms), step);
+	message_add(&s->message, "stale %llu %s\n", (unsigned long long)(now - s->alive_ms), step);
 }
 
 static void do_round(struct state *s)
@@ -240,9 +252,10 @@ static void do_round(struct state *s)
 	bool heard = hear_sampler(s), late;
 	uint64_t now;
 
+	look_for_answers(s);
 	look_after_sampler(s);
 	now = now_ms(); /* not before what it is compared with */
-	late = s->sampler && now - s->heard_ms >= PATIENCE_ROUNDS * (uint64_t)s->options.interval_ms;
+	late = s->sampler && now - s->alive_ms >= PATIENCE_ROUNDS * (uint64_t)s->options.interval_ms;
 	if (late)
 		put_stale(s, now);
 	else if (!heard && !s->sampler && s->why[0]) {
@@ -280,15 +293,25 @@ static int run_forever(struct state *s)
 	return 0;
 }
 
+/* False: no message comes. */
+static bool await_sampler(struct state *s)
+{
+	struct pollfd one = {.fd = s->from, .events = POLLIN};
+	uint64_t wait_ms = (PATIENCE_ROUNDS + 2) * (uint64_t)s->options.interval_ms;
+
+	while (s->from >= 0 && now_ms() - s->alive_ms < wait_ms) {
+		if (poll(&one, 1, (int)s->options.interval_ms) == 1)
+			return true;
+		look_for_answers(s);
+	}
+	return false;
+}
+
 /* What it would send, for people. */
 static int run_once(struct state *s)
 {
-	struct pollfd one;
-	unsigned wait_ms = (PATIENCE_ROUNDS + 2) * s->options.interval_ms;
-
 	start_sampler(s);
-	one = (struct pollfd){.fd = s->from, .events = POLLIN};
-	if (s->from < 0 || poll(&one, 1, (int)wait_ms) != 1) {
+	if (!await_sampler(s)) {
 		fprintf(stderr, "zernel-gpu: the library does not answer: %.31s\n", s->watch->step);
 		if (s->sampler)
 			kill(s->sampler, SIGKILL);

@@ -14,6 +14,7 @@
 /* In memory that both see. */
 struct watch {
 	char step[32];        /* what the library is asked for at the moment */
+	uint32_t steps;       /* how often that was something else: each is an answer, however long a round takes */
 	uint32_t initialized; /* it has reported GPUs at least once */
 };
 

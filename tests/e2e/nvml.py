@@ -183,5 +183,17 @@ def each_call_of_nvml_may_fail():
     check(status == 1 and lines[1].startswith("why /nowhere/libnvidia-ml.so.1: cannot open"), f"no library: {lines}")
 
 
+@test
+def a_round_may_take_longer_than_a_call():
+    """As where many GPUs have to wake up: each answer is one, and nobody is ended for a round of them."""
+    _, gpus, _ = once(NVML, "gpus 4", "slow 60")  # five seconds for each round, of 0.7 s for each call
+    equal([len(gpus), {"power_watts" in g for g in gpus}], [4, {True}], "all of it")
+    root = make_tree(f"{folder()}/sys", 4)
+    start_companion(NVML, "--interval-ms", "100")  # it has 3 s for a call
+    daemon = start_daemon(root, allow=["zernel-gpu says: NVML does not answer"])
+    wait_until(lambda: len(daemon.metrics().all("zernel_gpu_power_watts")) == 4, "what NVML says of all")
+    daemon.end()
+
+
 if __name__ == "__main__":
     main()

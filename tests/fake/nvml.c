@@ -7,6 +7,7 @@
  *   process PID       has memory on each GPU, and so has 4242; "long 1": as drivers 530 to 535.43 say it
  *   FUNCTION CODE     this function, without "nvml" and "DeviceGet", returns CODE
  *   hang FUNCTION     this one does not come back before the file says otherwise
+ *   slow N            each call takes so many milliseconds
  * With FAKE_OLD it lacks what a driver of 2018 lacked, and has the first form of what was renamed since.
  */
 #include <limits.h>
@@ -64,6 +65,8 @@ static int answer(const char *function, device d)
 
 	while (hangs(function))
 		usleep(20000);
+	if (setting("slow") > 0)
+		usleep((useconds_t)setting("slow") * 1000);
 	if (code >= 0)
 		return (int)code;
 	return d && setting("lost") == (long)d->index ? 15 : 0;

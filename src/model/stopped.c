@@ -93,8 +93,17 @@ static void look_if_quiet(
 
 	if (p && is_quiet(s, progress, &a->info[row], row))
 		look_at(s, row, p, again);
-	else
-		s->since_ns[row] = 0;
+}
+
+/* For those that do something again no file is read, so none of them waits until its turn comes. */
+static void forget_busy(struct zn_stopped *s, const struct zn_agg *a, const struct zn_progress *progress)
+{
+	for (uint32_t i = 0; i < a->row_count; i++) {
+		uint32_t row = a->row[i];
+
+		if (s->since_ns[row] && !is_quiet(s, progress, &a->info[row], row))
+			s->since_ns[row] = 0;
+	}
 }
 
 /* What was asked for at the last tick comes first: the places of users' sleeps are kept for few processes at a time. */
@@ -106,6 +115,7 @@ void zn_stopped_tick(struct zn_stopped *s, const struct zn_agg *a, const struct 
 	memcpy(again, s->again, sizeof(again));
 	s->again_count = 0;
 	s->tick_ns = now_ns;
+	forget_busy(s, a, progress);
 	for (uint32_t i = 0; s->proc && i < count; i++)
 		look_if_quiet(s, a, progress, again[i], true);
 	for (uint32_t i = 0;

@@ -202,6 +202,13 @@ T(one_that_is_frozen_is_found_among_many_that_sleep)
 		pass(1);
 		CHECK(clock_ns - zn_stopped_since(&stopped, row, p->id) >= S * (uint64_t)n);
 	}
+	for (int n = 0; n < CROWD / ZN_STOPPED_AGAIN; n++) { /* nor does it wait for its turn when it goes on */
+		pass(4 + 2 * CROWD / ZN_STOPPED_AGAIN + n);
+		CHECK(zn_stopped_since(&stopped, row, p->id) != 0);
+		p->count[ZN_C_STALL_CPU] += S / 2;
+		pass(1);
+		CHECK_EQ(zn_stopped_since(&stopped, row, p->id), 0);
+	}
 }
 
 int main(void)

@@ -43,13 +43,10 @@ ask() {
 	timeout 20 "$@" </dev/null 9>&-
 }
 
+# For this node alone: without one, slurmctld sends its records of all nodes. Of a node that it does not know sinfo says
+# nothing, and that all is well. As $named.
 slurm_answers() {
-	ask sinfo -h -o %n >/dev/null
-}
-
-# sinfo says nothing of a node that it does not know, and that all is well.
-is_node() {
-	[ "$(ask sinfo -h -n "$node" -o %n)" ]
+	named=$(ask sinfo -h -n "$node" -o %n)
 }
 
 # What Slurm says of a job, as $said. 1: there is none any more; 2: Slurm does not answer.
@@ -245,7 +242,7 @@ if ! slurm_answers; then
 	failed "Slurm does not answer"
 	exit 1
 fi
-if ! is_node; then
+if [ ! "$named" ]; then
 	failed "Slurm knows no node $node; -n says what it calls this one"
 	exit 1
 fi

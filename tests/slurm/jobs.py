@@ -496,7 +496,7 @@ def reports(*options, away="nothing", fails="nothing", kills=""):
     command that finds no slurmctld; fails: one that is refused; kills: the name of one that kills the call."""
     tools, told = f"{site.folder}/tools", f"{site.folder}/told"
     os.makedirs(tools, exist_ok=True)
-    for name in ("squeue", "scontrol"):
+    for name in ("squeue", "scontrol", "sinfo"):
         stand_in(name, f'echo {name} "$@" >> {tools}/asked\ncase "{name} $*" in *"{away}"*) echo "slurm_load_jobs error: '
                        'Unable to contact slurm controller (connect failure)" >&2; exit 1 ;; esac\n'
                        f'exec /usr/bin/{name} "$@"\n')
@@ -602,6 +602,8 @@ def what_slurm_does_not_answer_about_is_for_the_next_call():
               f"without {away}")
     told, why = reports("-c", "-m")
     equal(why, "", "complaints")
+    equal([line for line in asked().splitlines() if "sinfo" in line], [f"sinfo -h -n {NODE} -o %n"],
+        "of this node alone, as of all it would be all their records")
     check(f"|jobid={job}|set|AdminComment=" in told and told.count("To: who@example.org\n") == 1,
           f"a comment and a mail: {told}")
     equal(reports("-c", "-m"), ("", ""), "what is said twice")

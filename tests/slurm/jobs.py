@@ -522,9 +522,10 @@ def reports(*options, away="nothing", fails="nothing", kills=""):
         return "", done.stderr
 
 
-def asked():
+def asked(nodes=False):
+    """About jobs, or about nodes."""
     with open(f"{site.folder}/tools/asked") as file:
-        return file.read()
+        return "".join(line for line in file if line.startswith("sinfo ") == nodes)
 
 
 @test
@@ -602,8 +603,7 @@ def what_slurm_does_not_answer_about_is_for_the_next_call():
               f"without {away}")
     told, why = reports("-c", "-m")
     equal(why, "", "complaints")
-    equal([line for line in asked().splitlines() if "sinfo" in line], [f"sinfo -h -n {NODE} -o %n"],
-        "of this node alone, as of all it would be all their records")
+    equal(asked(nodes=True), f"sinfo -h -n {NODE} -o %n\n", "of this node alone: of all it would be all their records")
     check(f"|jobid={job}|set|AdminComment=" in told and told.count("To: who@example.org\n") == 1,
           f"a comment and a mail: {told}")
     equal(reports("-c", "-m"), ("", ""), "what is said twice")

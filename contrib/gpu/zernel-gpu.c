@@ -45,11 +45,11 @@ struct options {
 struct state {
 	struct options options;
 	struct watch *watch;
-	pid_t sampler; /* 0: none */
-	int from;      /* its socket; below 0: none */
-	int to;        /* zerneld's; below 0: none */
-	uint32_t steps;
-	uint64_t alive_ms; /* when the library answered last */
+	pid_t sampler;     /* 0: none */
+	int from;          /* its socket; below 0: none */
+	int to;            /* zerneld's; below 0: none */
+	uint32_t steps;    /* as of the last look */
+	uint64_t alive_ms; /* when the library answered last, which a step tells; each message comes after one */
 	uint64_t tried_ms, due_ms;
 	bool killed, told_absent;
 	char why[200]; /* the last one that was logged */
@@ -189,10 +189,8 @@ static bool hear_sampler(struct state *s)
 		s->message.len = (size_t)n;
 		heard = true;
 	}
-	if (heard) {
-		s->alive_ms = now_ms();
+	if (heard)
 		log_why(s);
-	}
 	return heard;
 }
 

@@ -5,8 +5,8 @@ used."""
 import os
 import signal
 
-from control_socket import answered
-from harness import CUDA, NOBODY, ZERNEL, Actor, Daemon, check, equal, folder, main, parse_json, run, test, \
+from control_socket import told
+from harness import CUDA, NOBODY, Actor, Daemon, check, equal, folder, main, parse_json, test, \
     wait_until
 
 LAUNCHES = "zernel_cuda_launches_total"
@@ -24,9 +24,7 @@ def live(**more):
 
 
 def job(*arguments):
-    done = answered(lambda: run([ZERNEL, "job", *arguments, "--control", place("run/control.sock")]))
-    equal((done.returncode, done.stderr), (0, ""), f"zernel job {' '.join(arguments)}")
-    return done.stdout
+    return told(place("run/control.sock"), *arguments)
 
 
 def shown(name):

@@ -4,7 +4,7 @@ import contextlib
 import re
 import socket
 
-from harness import PATIENCE, wait_until
+from harness import PATIENCE, ZERNEL, equal, run, wait_until
 
 
 def ask(path, message):
@@ -32,3 +32,15 @@ def answered(make):
         done = make()
         return None if re.search("the daemon does not answer|no message within 2 s", done.stderr) else done
     return wait_until(once, "an answer of the daemon")
+
+
+def asked(path, *arguments):
+    """What `zernel job` finished as."""
+    return answered(lambda: run([ZERNEL, "job", *arguments, "--control", path]))
+
+
+def told(path, *arguments):
+    """What it prints, of one that must succeed."""
+    done = asked(path, *arguments)
+    equal((done.returncode, done.stderr), (0, ""), f"zernel job {' '.join(arguments)}")
+    return done.stdout

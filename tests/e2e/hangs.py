@@ -8,8 +8,8 @@ import signal
 import time
 
 from fuse import Fuse
-from harness import CUDA, HANG, PATIENCE, ZERNEL, Actor, Daemon, State, check, equal, folder, main, run, test, \
-    test_timed, wait_until
+from harness import CUDA, HANG, PATIENCE, ZERNEL, Actor, Daemon, State, check, equal, folder, main, run, \
+    state_of, test, test_timed, wait_until
 from jobs import Group
 from signals import RANDOM_MAJOR
 from waits import rank
@@ -407,11 +407,6 @@ def is_said(daemon, actor, what):
         seen=lambda: daemon.json("/why"))
 
 
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(") ")[2][0]
-
-
 @test
 def a_process_that_is_stopped_before_its_switches_are_watched():
     """The scheduler's tracepoints come at the tick that finds it: it is not said to run until then and ever after."""
@@ -486,8 +481,7 @@ def interrupt(i):
     signal.pthread_kill(threads[i].ident, signal.SIGUSR2)""")
 
     def sleeps(i):
-        with open(f"/proc/{pid}/task/{tids[i]}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "D"
+        return state_of(f"{pid}/task/{tids[i]}") == "D"
 
     def blocked():
         ranks[0].do("step()")

@@ -288,13 +288,22 @@ SLOW = r"libraries: (putting probes on|taking probes from|attaching to|detaching
 LATE = r"gauge: the kernel does not answer for |writer: its folders do not answer;"
 
 
-def parent_of(pid):
-    """0: it has ended."""
+def state_and_parent(of):
+    """Of a process, or of a thread as PID/task/TID. Z and 0: it has ended."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return int(file.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{of}/stat") as file:
+            state, parent, *_ = file.read().rpartition(")")[2].split()
+            return state, int(parent)
     except (FileNotFoundError, ProcessLookupError):
-        return 0
+        return "Z", 0
+
+
+def state_of(of):
+    return state_and_parent(of)[0]
+
+
+def parent_of(pid):
+    return state_and_parent(pid)[1]
 
 
 def is_ours(pid):

@@ -2,17 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which process belongs to which job: control groups of both versions, made by hand as Slurm makes them."""
 import contextlib
-import ctypes
-import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import time
 
-from control_socket import answered, ask
-from harness import (CUDA, DRIVER, NCCL, NOBODY, TOOLS, ZERNEL, Absent, Actor, Daemon, Driver, Process, State, check,
+from control_socket import ask, asked
+from harness import (CUDA, NCCL, NOBODY, TOOLS, ZERNEL, Absent, Actor, Daemon, Driver, Process, State, check,
                      equal, folder, main, parse_json, run, test, wait_until)
 
 LAUNCHES = "zernel_cuda_launches_total"
@@ -101,7 +98,7 @@ class Node(Daemon):
         check("cannot watch control groups" not in "\n".join(self.lines()), "jobs are not watched")
 
     def job(self, *arguments):
-        return answered(lambda: run([ZERNEL, "job", *arguments, "--control", self.control]))
+        return asked(self.control, *arguments)
 
     def say(self, message):
         """The same as job(), many times as fast."""

@@ -9,8 +9,8 @@ import re
 import subprocess
 import sys
 
-from control_socket import answered
-from harness import NOBODY, ZERNEL, Absent, Daemon, Process, check, equal, folder, main, parse_json, run, test, \
+from control_socket import told
+from harness import NOBODY, Absent, Daemon, Process, check, equal, folder, main, parse_json, run, test, \
     wait_until, with_id
 
 MIB = 1 << 20
@@ -225,12 +225,6 @@ def mounts_of_one_user_leave_room_for_others():
     said(daemon)
 
 
-def job_done(control, arguments):
-    done = answered(lambda: run([ZERNEL, "job", *arguments, "--control", control]))
-    equal((done.returncode, done.stderr), (0, ""), f"zernel job {arguments}")
-    return done.stdout
-
-
 class Jobs(Files):
     """The same with jobs."""
 
@@ -239,7 +233,7 @@ class Jobs(Files):
         super().__init__("--control", self.control, "--report-dir", f"{folder()}/reports")
 
     def job(self, *arguments):
-        return job_done(self.control, arguments)
+        return told(self.control, *arguments)
 
     def report_of(self, job):
         """It ends; what was written of it."""
@@ -422,7 +416,7 @@ def a_thread_whose_job_changes():
     daemon, writer = Files("--control", control, "--report-dir", f"{root}/reports"), Writer()
 
     def job(*arguments):
-        return job_done(control, arguments)
+        return told(control, *arguments)
 
     def of_jobs(point):
         return [daemon.bytes("write", point, job=name) for name in ("", "one", "two")]

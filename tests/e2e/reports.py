@@ -8,8 +8,8 @@ import signal
 from subprocess import run
 
 import control_socket
-from harness import (ZERNELD, Absent, Daemon, check, equal, folder, main, need, parse_json, test_simulated,
-                     wait_until)
+from harness import (ZERNELD, Absent, Daemon, check, equal, folder, main, need, parse_json, state_of,
+                     test_simulated, wait_until)
 
 HEAD = "zernel 1 "
 JOBS, LAST = 101, 11
@@ -42,11 +42,7 @@ def writer_of(daemon):
 
 
 def gone(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    return state_of(pid) == "Z"
 
 
 def run_jobs(count=JOBS, first=80000):

@@ -5,8 +5,8 @@ import os
 import re
 import signal
 
-from control_socket import answered
-from harness import CUDA, NCCL, ZERNEL, Actor, Daemon, Driver, check, copy_of, equal, folder, main, run, test, \
+from control_socket import told
+from harness import CUDA, NCCL, Actor, Daemon, Driver, check, copy_of, equal, folder, main, test, \
     wait_until
 
 # linux/capability.h: SYS_PTRACE, DAC_READ_SEARCH, PERFMON, BPF, CHECKPOINT_RESTORE; before 6.6 SYS_ADMIN as well
@@ -62,9 +62,7 @@ def all_that_comes_later_works():
     daemon.get = lambda path, headers=None, get=daemon.get: get(path, {**key, **(headers or {})})
 
     def job(*arguments):
-        done = answered(lambda: run([ZERNEL, "job", *arguments, "--control", place("run/control.sock")]))
-        equal((done.returncode, done.stderr), (0, ""), f"zernel job {arguments}")
-        return done.stdout
+        return told(place("run/control.sock"), *arguments)
 
     cuda = copy_of(CUDA, "late/libcuda.so.1")
     job("start", "97001", "uid=0", "gpus=0")

@@ -4,8 +4,8 @@ any other process. An interpreter makes a few system calls of its own between tw
 import os
 import time
 
-from harness import (CUDA, Actor, Daemon, check, equal, folder, main, shared_daemon, test, test_shared, wait_until,
-                     with_id)
+from harness import (CUDA, Actor, Daemon, check, equal, folder, main, shared_daemon, state_of, test, test_shared,
+                     wait_until, with_id)
 
 RANDOM_MAJOR = "1"
 OFTEN, SOME = 10007, 101
@@ -46,10 +46,7 @@ def grown(daemon, actor, code, name, **labels):
 
 def rests(actor):
     """Waits until it waits for us: it has made its last system call by then."""
-    def sleeps():
-        with open(f"/proc/{actor.pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "S"
-    wait_until(sleeps, f"process {actor.pid} sleeping")
+    wait_until(lambda: state_of(actor.pid) == "S", f"process {actor.pid} sleeping")
 
 
 def about(got, want, what):

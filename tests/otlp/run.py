@@ -20,7 +20,7 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from harness import BUILD, Daemon, Metrics, Process, State, check, equal, folder, free_port, main, parse_metrics, \
-    test, wait_until
+    state_of, test, wait_until
 
 PLACE = os.path.join(BUILD, "otlp")
 PATH = "/opentelemetry/v1/metrics"
@@ -102,11 +102,7 @@ def pushing(receiver, **more):
 def stop(daemon):
     daemon.process.send_signal(signal.SIGSTOP)
     State.cleanup.callback(daemon.process.send_signal, signal.SIGCONT)
-
-    def stopped():
-        with open(f"/proc/{daemon.pid}/stat") as stat:
-            return stat.read().rsplit(") ", 1)[1].startswith("T")
-    wait_until(stopped, "the daemon being stopped")
+    wait_until(lambda: state_of(daemon.pid) == "T", "the daemon being stopped")
 
 
 def page_after_export(daemon):

@@ -334,9 +334,9 @@ began() { # S: it began as long after the boot as before, by a clock that was se
 	[ -n "$got" ] && near $((got - $(btime))) $((was - booted)) 2 && near "$(btime)" $((booted + $1)) 60
 }
 
-was_set() { # N: so often it was said that the time of day was set
+logged() { # N TEXT: so often the daemon said that
 	journalctl -o cat -u zerneld >/tmp/journal
-	[ "$(grep -c 'clock: the time of day was set' /tmp/journal)" = "$1" ]
+	[ "$(grep -c "$2" /tmp/journal)" = "$1" ]
 }
 
 # The time of day is set while it runs, as by the first answer of a time server after boot.
@@ -346,7 +346,7 @@ clock() {
 	date -s "@$(($(date +%s) + 7200))" >/dev/null && wait_for 10 began 7200 || return
 	date -s "@$(($(date +%s) - 10800))" >/dev/null && wait_for 10 began -3600 || return
 	date -s "@$(($(date +%s) + 3600))" >/dev/null && wait_for 10 began 0 || return
-	wait_for 10 was_set 3 && well
+	wait_for 10 logged 3 'clock: the time of day was set' && well
 }
 
 libraries() { # hooked ones, of the files that processes map under a library's name
@@ -357,11 +357,6 @@ more() { # N: of these
 	[ "$(libraries)" = "$1" ]
 }
 
-blind() { # N: so often it was said that a CPU has no mapping events
-	journalctl -o cat -u zerneld >/tmp/journal
-	[ "$(grep -c 'no mapping events of a CPU' /tmp/journal)" = "$1" ]
-}
-
 # PARANOID BLIND AWAY PATIENCE: the second CPU goes for some seconds, and some seconds after it has come back a library
 # is mapped there that was never seen before.
 come_back() {
@@ -369,7 +364,7 @@ come_back() {
 	echo "$1" >/proc/sys/kernel/perf_event_paranoid
 	echo 0 >/sys/devices/system/cpu/cpu1/online && sleep "$3" && echo 1 >/sys/devices/system/cpu/cpu1/online || return
 	sleep "$4"
-	wait_for 10 blind "$2" || return
+	wait_for 10 logged "$2" 'no mapping events of a CPU' || return
 	rm -rf /home/user/new /tmp/there && mkdir /home/user/new && cp /t/libcuda.so.1 /home/user/new/ && mkfifo /tmp/there
 	taskset 2 /home/user/driver --cuda /home/user/new/libcuda.so.1 --hold-stdin </tmp/there >/dev/null 2>&1 &
 	there=$!

@@ -83,7 +83,8 @@
 #define ZN_TASKS_MAX        16384 /* processes that belong to a job */
 #define ZN_CGROUPS_MAX      8192  /* control groups of jobs, their steps and tasks, in all hierarchies */
 #define ZN_IO_MAX           7168  /* series of file I/O: job, device, operation, shard; with a coarse histogram each */
-#define ZN_IO_HISTS         1024  /* of them with a whole histogram: reads and writes */
+#define ZN_IO_HISTS         768   /* of them with a whole histogram: reads and writes */
+#define ZN_SHARDS_MAX       256   /* histograms to which threads add their launches beside their process's */
 #define ZN_IO_OF_USER       12288 /* twice what one user's series may be, those of all his jobs together */
 #define ZN_IO_PENDING_MAX   8192  /* threads inside of a file operation at one time; a power of two */
 #define ZN_IO_REQUESTS      4096  /* requests of io_uring whose duration is known; a power of two */
@@ -196,7 +197,10 @@ struct zn_hist {
 	__u32 carries;       /* where what was taken out of the buckets is; 0: nothing was; ZN_CARRIES_BEHIND */
 	__u64 spread;        /* of reads or writes of files: so many that each group of CPUs has a series of its own */
 	__u64 carried_calls; /* at the last look at the buckets for that */
-	__u64 reserved[7];
+	/* of a shard alone, see struct zn_proc: since the daemon looked, launches of ZN_C_LAUNCH_KERNEL, and hits of
+	 * cuda_trace by enum zn_insn */
+	__u64 launches;
+	__u64 hits[6];
 	__u32 bucket[ZN_BUCKETS];
 };
 _Static_assert(sizeof(struct zn_hist) == 2048, "two histograms are one page");
@@ -494,6 +498,7 @@ enum zn_insn {
 	ZN_INSN_COUNT
 };
 #define ZN_INSN_SLOTS 8 /* room for them, a power of two */
+_Static_assert(ZN_INSN_COUNT <= sizeof(((struct zn_hist *)0)->hits) / 8, "a shard has no room for another kind");
 _Static_assert(ZN_INSN_COUNT < ZN_INSN_SLOTS, "struct zn_shared and ZN_C_SAVED_NS() have no room for another kind");
 
 /* Plain per-process counters. Gauges (that also go down) are marked. */
@@ -565,7 +570,7 @@ enum zn_counter {
 #define ZN_C_HIT(family, first) (ZN_C_HITS + (family) + (first)*ZN_FAMILY_COUNT)
 /* What calls that are hooked at their entry alone cost less than whole ones; in place of an instruction's hits. */
 #define ZN_C_SAVED_NS(family) ZN_C_HIT(family, ZN_INSN_COUNT)
-#define ZN_COUNTER_SLOTS      96
+#define ZN_COUNTER_SLOTS      92
 _Static_assert(ZN_COUNTER_COUNT <= ZN_COUNTER_SLOTS, "struct zn_proc has no room for another counter");
 
 /* Where the time of a thread goes that launches work on a GPU; together they are its wall time. Column 2 is the label
@@ -618,8 +623,12 @@ static inline int zn_job_ref_same(struct zn_job_ref a, struct zn_job_ref b)
 	return a.serial == b.serial && (!a.serial || a.slot == b.slot);
 }
 
-/* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is
- * gone. */
+/* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone.
+ *
+ * Threads that launch at the same time would wait for one another's additions. So only the first one adds to the
+ * process's own counters and histogram, the others to shards, in turn; zn_arena_gather() takes out what is in these and
+ * adds it to the process's. */
+#define ZN_SHARDS 7 /* beside the process's own; one less than a power of two */
 struct zn_proc {
 	__u32 tgid;
 	__u32 id;       /* unique over the daemon's life: keys of other tables hold this, never the tgid, which is
@@ -633,6 +642,8 @@ struct zn_proc {
 	__u64 hist_refused;    /* bit by enum zn_operation: it did not get this histogram, and that was counted */
 	__u64 count[ZN_COUNTER_SLOTS];
 	__u32 hist[ZN_OPERATION_SLOTS]; /* index into the histograms, 0: none yet */
+	__u32 launchers;                /* threads that have launched so far */
+	__u32 shard[ZN_SHARDS];         /* index into the histograms, 0: none yet */
 	struct zn_proc_gpu gpu[ZN_PROC_GPUS + 1];
 	__u32 ctxs, comms; /* entries of these tables that it holds of the quotas */
 	__u32 exit_code; /* of the last thread, as task_struct has it: a signal in the low 7 bits, else a status << 8 */
@@ -791,6 +802,7 @@ enum zn_loss {
 #define ZN_QUOTAS(X)                                                                                                   \
 	X(PROCESS, "processes", PROCESS)                                                                               \
 	X(HISTOGRAM, "histograms", SERIES)                                                                             \
+	X(SHARD, "histograms of threads that launch", SERIES)                                                          \
 	X(THREAD, "threads that call hooked libraries", THREAD)                                                        \
 	X(LAUNCH, "such threads that launch", THREAD)                                                                  \
 	X(SCHED, "threads of processes that do", THREAD)                                                               \
@@ -1001,10 +1013,12 @@ struct zn_thread {
 	__u32 owner;
 	__u64 stack; /* says which kernel stack it runs on, see zn_stack_of(); 0: not known */
 	__u32 tgid;
-	__u32 pad2;
+	__u32 shard; /* index into the histograms; else ZN_SHARD_NOT or ZN_SHARD_OWN */
 	struct zn_frame frame[ZN_FRAMES];
 };
-#define ZN_THREAD_STATE_NONE 0xffffu /* its time is not followed */
+#define ZN_SHARD_NOT         0xffffffffu /* it has not launched yet */
+#define ZN_SHARD_OWN         0xfffffffeu /* it adds to its process's own counters and histogram */
+#define ZN_THREAD_STATE_NONE 0xffffu     /* its time is not followed */
 _Static_assert(sizeof(struct zn_thread) == 64 + 8 * ZN_CTX_STACK + 80 * ZN_FRAMES, "padding");
 
 /* A thread of a tracked process, or the main thread of a worker, as the scheduler sees it. */
@@ -4687,6 +4701,8 @@ struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t index); /* NULL also if it is free */
 struct zn_failed *zn_arena_failed(struct zn_arena *a, uint32_t row);
 void zn_arena_carry(struct zn_arena *a); /* each tick: see zn_hist_carry() */
+/* Adds to a process what its threads have put into their shards since. */
+void zn_arena_gather(struct zn_arena *a, struct zn_proc *p);
 
 /* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
@@ -4711,6 +4727,13 @@ void zn_hist_merge_coarse(struct zn_hist_sum *to, const struct zn_coarse_hist *f
 /* Adds one to another of an arena, which nobody else adds to; slot: of that one in its table. */
 void zn_hist_fold(struct zn_hist *to, uint32_t slot, const struct zn_hist *from);
 void zn_hist_fold_coarse(struct zn_coarse_hist *to, uint32_t index, const struct zn_coarse_hist *from);
+/* Takes out what programs have put there, and adds it to where they may add, too. */
+static inline void zn_move(__u64 *to, __u64 *from)
+{
+	if (__atomic_load_n(from, __ATOMIC_RELAXED))
+		__atomic_fetch_add(to, __atomic_exchange_n(from, 0, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+void zn_hist_gather(struct zn_hist *to, struct zn_hist *from);
 /* Takes what is too much out of the buckets of one of an arena. On each tick: a bucket that is not looked at for 2^30
  * calls and those of a tick may be full. */
 void zn_hist_carry(struct zn_hist *h, uint32_t slot);
@@ -7242,7 +7265,8 @@ void zn_bpf_job_task_end(struct zn_probe *p, uint32_t tgid); /* a process of a j
 /* Each tick: the log tells whose entries of shared tables were refused, and counts that went wrong are set right. */
 void zn_bpf_quota_tick(struct zn_probe *p, uint64_t now_ns);
 void zn_bpf_quota_hist_clear(struct zn_arena *a, uint32_t slot); /* it is free again */
-void zn_bpf_quota_hist_free(struct zn_arena *a, uint32_t slot);  /* and its owner has one less */
+/* And its owner has one less. */
+void zn_bpf_quota_hist_free(struct zn_arena *a, enum zn_quota_table table, uint32_t slot);
 
 /* ---- probe/arena_request.c (zn_bpf_request_): servers and their requests. ---- */
 

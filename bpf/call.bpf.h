@@ -117,6 +117,7 @@ struct zn_call {
 	struct zn_thread *thread;
 	struct zn_proc *proc;
 	struct zn_frame *frame;
+	struct zn_hist *shard; /* of its thread; NULL: it adds to the process's own */
 	__u64 end_ns;
 	__u64 ns;        /* its duration without what the probes added */
 	__u64 allocated; /* bytes of the GPU's memory; 0: it takes none */
@@ -170,16 +171,16 @@ static __always_inline void zn_call_astray(struct zn_thread *t, __u32 cookie, __
 }
 
 /* A histogram for this owner; 0: he has his share, or none is free. */
-static __always_inline __u32 zn_hist_try(__u32 owner)
+static __always_inline __u32 zn_hist_try(enum zn_quota_table table, __u32 owner)
 {
 	struct zn_hist *h;
 	__u32 index = 0;
 
-	if (!zn_quota_try_from(ZN_QUOTA_HISTOGRAM, owner))
+	if (!zn_quota_try_from(table, owner))
 		return 0;
 	h = bpf_map_pop_elem(&free_hists, &index) ? NULL : bpf_map_lookup_elem(&hists, &index);
 	if (!h) {
-		zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
+		zn_quota_give_to(table, owner);
 		return 0;
 	}
 	h->owner = owner;
@@ -193,10 +194,30 @@ static __always_inline void zn_hist_refuse(__u32 owner)
 }
 
 /* Gives back a histogram that was not needed after all. */
-__noinline __u32 zn_hist_give(__u32 index, __u32 owner)
+__noinline __u32 zn_hist_give(__u32 table, __u32 index, __u32 owner)
 {
-	zn_quota_give_to(ZN_QUOTA_HISTOGRAM, owner);
+	zn_quota_give_to(table, owner);
 	return bpf_map_push_elem(&free_hists, &index, 0);
+}
+
+/* A thread's shard; NULL: it has none, or not yet. */
+static __always_inline struct zn_hist *zn_shard_of(struct zn_thread *t)
+{
+	__u32 index = t->shard;
+
+	return bpf_map_lookup_elem(&hists, &index);
+}
+
+static __always_inline void zn_call_hit(struct zn_call *c, __u32 first, int family)
+{
+	struct zn_hist *shard = c->shard;
+
+	if (family != ZN_FAM_CUDA_TRACE || !shard || first >= ZN_INSN_COUNT) {
+		ZN_ADD(c->proc->count[ZN_C_HIT(family, first)], 1);
+		return;
+	}
+	ZN_OPAQUE(shard); /* else the compiler adds to it before it is known to be one */
+	ZN_ADD(shard->hits[first], 1);
 }
 
 /* The duration without the probes: the traps lie between the two time stamps (the bias), and so does the whole
@@ -211,7 +232,7 @@ static __always_inline void zn_call_time(struct zn_call *c, __u32 depth, int fam
 		zn_frame_top(c->thread, depth)->nested_ns += shared.cost_ns[first] + nested;
 	else if (ZN_RARE(c->thread->group_depth))
 		c->thread->group_nested_ns += shared.cost_ns[first] + nested;
-	ZN_ADD(c->proc->count[ZN_C_HIT(family, first)], 1);
+	zn_call_hit(c, first, family);
 }
 
 /* A call that is counted at its entry has no frame, but its cost is some call's around it, too. */
@@ -268,6 +289,7 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 		zn_call_astray(c->thread, cookie, c->end_ns - c->frame->start_ns);
 		return false;
 	}
+	c->shard = family == ZN_FAM_CUDA_TRACE ? zn_shard_of(c->thread) : NULL;
 	c->result = ZN_RESULT(ctx);
 	c->shape = ZN_COOKIE_SHAPE(cookie);
 	c->detail = ZN_COOKIE_DETAIL(cookie);
@@ -306,7 +328,7 @@ static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 operation)
 	__u64 bit = 1ULL << (operation & (ZN_OPERATION_SLOTS - 1));
 	__u32 index, old;
 
-	index = p ? zn_hist_try(p->owner) : 0;
+	index = p ? zn_hist_try(ZN_QUOTA_HISTOGRAM, p->owner) : 0;
 	if (!p)
 		return 0;
 	if (!index) {
@@ -317,7 +339,7 @@ static __noinline __u32 zn_hist_claim(struct zn_proc *p, __u32 operation)
 	old = __sync_val_compare_and_swap(&p->hist[operation & (ZN_OPERATION_SLOTS - 1)], 0, index);
 	if (old == 0)
 		return index;
-	zn_hist_give(index, p->owner);
+	zn_hist_give(ZN_QUOTA_HISTOGRAM, index, p->owner);
 	return old;
 }
 
@@ -341,6 +363,41 @@ static __always_inline void zn_record(struct zn_proc *p, __u32 operation, __u64 
 		ZN_ADD(h->bytes, bytes);
 	if (error)
 		ZN_ADD(h->errors, 1);
+}
+
+/* ---- shards of launches ---- */
+
+static __always_inline __u32 zn_shard_make(struct zn_proc *p, __u32 *place)
+{
+	__u32 index = zn_hist_try(ZN_QUOTA_SHARD, p->owner), old;
+
+	if (!index)
+		return ZN_SHARD_OWN;
+	old = __sync_val_compare_and_swap(place, 0, index);
+	if (old == 0)
+		return index;
+	zn_hist_give(ZN_QUOTA_SHARD, index, p->owner);
+	return old;
+}
+
+/* A thread has launched for the first time. It adds to its process's own counters and histogram from now on if it is
+ * the first one of it, if no shard is free, or if the process has no histogram to which a shard could be added. */
+static __noinline int zn_shard_claim(struct zn_thread *t, struct zn_proc *p)
+{
+	__u32 *place;
+	__u64 turn;
+
+	if (!t || !p)
+		return 0;
+	t->shard = ZN_SHARD_OWN;
+	turn = __sync_fetch_and_add(&p->launchers, 1);
+	ZN_OPAQUE(turn); /* older verifiers see the limits of a register of 64 bits alone */
+	turn &= ZN_SHARDS;
+	if (turn == 0 || !p->hist[ZN_H_LAUNCH])
+		return 0;
+	place = &p->shard[turn - 1];
+	t->shard = *place ? *place : zn_shard_make(p, place);
+	return 0;
 }
 
 #endif

@@ -71,6 +71,18 @@ static __always_inline bool launch_spared(struct zn_thread *t, struct pt_regs *c
 	return true;
 }
 
+static __always_inline void launch_record(struct zn_call *c)
+{
+	struct zn_hist *h = c->shard ? c->shard : zn_hist_of(c->proc, ZN_H_LAUNCH);
+
+	if (ZN_RARE(c->thread->shard == ZN_SHARD_NOT))
+		zn_shard_claim(c->thread, c->proc);
+	if (h)
+		zn_hist_record(h, c->ns);
+	if (h && ZN_RARE(c->result))
+		ZN_ADD(h->errors, 1);
+}
+
 static __always_inline void launch_return(struct pt_regs *ctx, struct zn_call *c)
 {
 	__u32 kind = c->detail;
@@ -80,13 +92,16 @@ static __always_inline void launch_return(struct pt_regs *ctx, struct zn_call *c
 	ZN_OPAQUE(kind);
 	if (kind > ZN_C_LAUNCH_CAPTURED)
 		return;
-	ZN_ADD(c->proc->count[kind], 1);
+	if (c->shard && kind == ZN_C_LAUNCH_KERNEL)
+		ZN_ADD(c->shard->launches, 1);
+	else
+		ZN_ADD(c->proc->count[kind], 1);
 	if (ZN_RARE(c->result)) {
 		ZN_ADD(c->proc->count[ZN_C_LAUNCH_ERRORS], 1);
 		zn_failed(ctx, c);
 	}
 	if (kind != ZN_C_LAUNCH_CAPTURED)
-		zn_record(c->proc, ZN_H_LAUNCH, c->ns, 0, c->result != 0);
+		launch_record(c);
 }
 
 static __always_inline void capture_return(struct zn_call *c, bool begin)

@@ -214,7 +214,7 @@ static __noinline __u32 skew_hist_claim(struct zn_skew *s)
 	if (!s || !s->of)
 		return 0;
 	owner = ZN_SKEW_OWNER(s->of);
-	slot = zn_hist_try(owner);
+	slot = zn_hist_try(ZN_QUOTA_HISTOGRAM, owner);
 	if (!slot) {
 		if (__sync_lock_test_and_set(&s->hist_refused, 1) == 0)
 			zn_hist_refuse(owner);
@@ -222,7 +222,7 @@ static __noinline __u32 skew_hist_claim(struct zn_skew *s)
 	}
 	old = __sync_val_compare_and_swap(&s->hist, 0, slot);
 	if (old)
-		zn_hist_give(slot, owner);
+		zn_hist_give(ZN_QUOTA_HISTOGRAM, slot, owner);
 	return old ? old : slot;
 }
 

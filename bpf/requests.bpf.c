@@ -247,7 +247,7 @@ static __always_inline struct zn_request_series *series_at(__u32 index)
 /* Returns a histogram, or 0. */
 static __always_inline __u32 duration_claim(__u32 owner)
 {
-	__u32 slot = zn_hist_try(owner);
+	__u32 slot = zn_hist_try(ZN_QUOTA_HISTOGRAM, owner);
 
 	if (!slot)
 		zn_hist_refuse(owner);
@@ -263,7 +263,7 @@ __noinline int duration_add(__u32 *hist, __u32 owner, __u64 ns)
 		slot = duration_claim(owner);
 		old = __sync_val_compare_and_swap(hist, 0, slot ? slot : HIST_REFUSED);
 		if (old && slot)
-			zn_hist_give(slot, owner);
+			zn_hist_give(ZN_QUOTA_HISTOGRAM, slot, owner);
 		slot = old ? old : slot;
 	}
 	if (slot == 0 || slot == HIST_REFUSED)

@@ -312,6 +312,7 @@ static __noinline struct zn_thread *zn_thread_claim(__u32 tid, __u32 tgid, __u32
 	t->owner = p ? p->owner : 0;
 	t->id = p ? p->id : 0;
 	t->tgid = tgid;
+	t->shard = ZN_SHARD_NOT;
 	return t;
 }
 

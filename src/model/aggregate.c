@@ -354,6 +354,7 @@ void zn_agg_refresh(struct zn_agg *a)
 		if (!p->exit_ns || a->gone_row)
 			resolve_gpus(a, row, p);
 		ledger_look(a, row, p);
+		zn_arena_gather(a->arena, p);
 		if (p->exit_ns) {
 			retire_row(a, row, p);
 			continue;

@@ -38,6 +38,22 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 	return is_mapped(a, a->hist_mapped, slot, a->ops->map_hist) ? &a->hists[slot] : NULL;
 }
 
+void zn_arena_gather(struct zn_arena *a, struct zn_proc *p)
+{
+	struct zn_hist *own = zn_arena_hist(a, p->hist[ZN_H_LAUNCH]);
+
+	for (uint32_t i = 0; own && i < ZN_SHARDS; i++) {
+		struct zn_hist *shard = zn_arena_hist(a, p->shard[i]);
+
+		if (!shard)
+			continue;
+		for (enum zn_insn first = 0; first < ZN_INSN_COUNT; first++)
+			zn_move(&p->count[ZN_C_HIT(ZN_FAM_CUDA_TRACE, first)], &shard->hits[first]);
+		zn_move(&p->count[ZN_C_LAUNCH_KERNEL], &shard->launches);
+		zn_hist_gather(own, shard);
+	}
+}
+
 struct zn_failed *zn_arena_failed(struct zn_arena *a, uint32_t row)
 {
 	if (row >= ZN_PROCS_MAX || !a->failed)

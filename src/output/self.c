@@ -72,7 +72,8 @@ static uint64_t jobs_used(const struct zn_jobs *j)
 /* Of processes and communicators, and of reads and writes of files. */
 static uint64_t hists_used(const struct zn_shared *s)
 {
-	int64_t n = (int64_t)s->quota[ZN_QUOTA_HISTOGRAM].used + s->quota[ZN_QUOTA_IO_HIST].used;
+	int64_t n = (int64_t)s->quota[ZN_QUOTA_HISTOGRAM].used + s->quota[ZN_QUOTA_SHARD].used +
+		s->quota[ZN_QUOTA_IO_HIST].used;
 
 	return n > 0 ? n : 0;
 }

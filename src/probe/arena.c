@@ -125,7 +125,9 @@ static void row_give(struct zn_probe *p, uint32_t row)
 	if (failed)
 		memset(failed, 0, sizeof(*failed));
 	for (uint32_t d = 0; d < ZN_OPERATION_SLOTS; d++)
-		zn_bpf_quota_hist_free(a, proc->hist[d]);
+		zn_bpf_quota_hist_free(a, ZN_QUOTA_HISTOGRAM, proc->hist[d]);
+	for (uint32_t i = 0; i < ZN_SHARDS; i++)
+		zn_bpf_quota_hist_free(a, ZN_QUOTA_SHARD, proc->shard[i]);
 	if (states)
 		memset(states, 0, sizeof(*states));
 	if (proc->in_ioctl)
@@ -170,7 +172,7 @@ static void skew_release(struct zn_arena *a, uint32_t slot)
 	uint32_t owner = ZN_SKEW_OWNER(s->of);
 
 	a->shared->skew_used[slot] = 0;
-	zn_bpf_quota_hist_free(a, s->hist);
+	zn_bpf_quota_hist_free(a, ZN_QUOTA_HISTOGRAM, s->hist);
 	memset(&s->hash, 0, sizeof(*s) - offsetof(struct zn_skew, hash));
 	__atomic_store_n(&s->of, 0, __ATOMIC_RELEASE);
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_SKEW], owner);

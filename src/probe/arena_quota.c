@@ -12,7 +12,8 @@ void zn_bpf_quota_open(struct zn_probe *p)
 {
 	const uint32_t size[ZN_QUOTA_COUNT] = {
 		[ZN_QUOTA_PROCESS] = ZN_PROCS_MAX,
-		[ZN_QUOTA_HISTOGRAM] = ZN_HISTS_MAX - ZN_HISTS_FIRST - ZN_IO_HISTS,
+		[ZN_QUOTA_HISTOGRAM] = ZN_HISTS_MAX - ZN_HISTS_FIRST - ZN_IO_HISTS - ZN_SHARDS_MAX,
+		[ZN_QUOTA_SHARD] = ZN_SHARDS_MAX,
 		[ZN_QUOTA_THREAD] = p->sizes.threads,
 		[ZN_QUOTA_LAUNCH] = ZN_LAUNCHES_MAX,
 		[ZN_QUOTA_SCHED] = p->sizes.sched_entries,
@@ -58,14 +59,13 @@ void zn_bpf_quota_hist_clear(struct zn_arena *a, uint32_t slot)
 	bpf_map_update_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_FREE_HISTS], NULL, &slot, BPF_ANY);
 }
 
-/* One that a process, a communicator or a server had. */
-void zn_bpf_quota_hist_free(struct zn_arena *a, uint32_t slot)
+void zn_bpf_quota_hist_free(struct zn_arena *a, enum zn_quota_table table, uint32_t slot)
 {
 	struct zn_hist *h = zn_arena_hist(a, slot);
 
 	if (!h)
 		return;
-	zn_quota_give(&a->shared->quota[ZN_QUOTA_HISTOGRAM], h->owner);
+	zn_quota_give(&a->shared->quota[table], h->owner);
 	zn_bpf_quota_hist_clear(a, slot);
 }
 

@@ -208,7 +208,7 @@ static void series_free(struct zn_arena *a, struct zn_request_series *s)
 
 	for (uint32_t i = 0; i < ZN_REQUEST_DURATIONS; i++)
 		if (s->hist[i] < ZN_HISTS_MAX)
-			zn_bpf_quota_hist_free(a, s->hist[i]);
+			zn_bpf_quota_hist_free(a, ZN_QUOTA_HISTOGRAM, s->hist[i]);
 	memset((char *)s + sizeof(s->id), 0, sizeof(*s) - sizeof(s->id));
 	__atomic_store_n(&s->id, 0, __ATOMIC_RELEASE);
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_ROUTE], owner);
@@ -225,7 +225,7 @@ void zn_bpf_request_free(struct zn_arena *a, uint32_t index)
 			series_free(a, &a->request_series[i]);
 	for (uint32_t i = 0; i < ZN_SERVER_DURATIONS; i++)
 		if (server->hist[i] < ZN_HISTS_MAX)
-			zn_bpf_quota_hist_free(a, server->hist[i]);
+			zn_bpf_quota_hist_free(a, ZN_QUOTA_HISTOGRAM, server->hist[i]);
 	memset(server, 0, sizeof(*server));
 	zn_quota_give(&a->shared->quota[ZN_QUOTA_SERVER], owner);
 }

@@ -63,6 +63,46 @@ def a_million_launches_of_four_threads():
     tables_empty(daemon)
 
 
+SHARDS, SHARDS_MAX = 7, 256  # ZN_SHARDS, ZN_SHARDS_MAX
+
+
+@test
+def threads_that_launch_at_one_time_add_to_histograms_of_their_own():
+    """All but the first one of a process, and no more than so many: all are told as the process's, and go with it."""
+    daemon = Daemon("--probes", "gpu,cuda")  # whose only histogram here is that of launches
+    drivers = {n: Driver("storm", "--threads", str(n), "--calls", "101") for n in (1, 3, 20)}
+    daemon.attached(CUDA)
+    held, launched = 0, 0
+    for n, driver in drivers.items():
+        did = driver.start()
+        compare_metrics(daemon.metrics(), did)
+        launched += n * 101
+        held += 1 + min(n - 1, SHARDS)
+        equal(entries(daemon, "histograms"), held, f"histograms after a process of {n} threads")
+    for driver in drivers.values():
+        driver.end()
+    tables_empty(daemon)
+    equal(daemon.metrics().one("zernel_node_launches_total", kind="kernel"), launched, "launches of all that have gone")
+
+
+@test
+def a_node_with_more_launching_threads_than_histograms_for_them_counts_all():
+    """Who finds none adds to his process's, and nothing is lost."""
+    daemon = Daemon(*NO_FILES)
+    drivers = [Driver("storm", "--threads", "8", "--calls", "31") for _ in range(SHARDS_MAX // SHARDS + 5)]
+    daemon.attached(CUDA)
+    for driver in drivers:
+        driver.start()
+    metrics = daemon.metrics()
+    equal(metrics.one("zernel_node_launches_total", kind="kernel"), len(drivers) * 8 * 31, "launches")
+    equal(metrics.one("zernel_node_launch_latency_seconds_count"), len(drivers) * 8 * 31, "launches that were timed")
+    equal(metrics.lost(), {}, "what was lost")
+    equal(entries(daemon, "histograms") >= SHARDS_MAX + len(drivers), True, "histograms of threads are used up")
+    for driver in drivers:
+        driver.end()
+    tables_empty(daemon)
+
+
 def told_to_systemd(path, wanted, **env):
     """What a daemon says: so much, and what comes in two seconds; and after that when it cannot run. A socket holds ten
     messages that nobody takes, which is ten seconds of them."""

@@ -98,6 +98,47 @@ T(a_row_starts_anew)
 	CHECK_EQ(agg.info[row].resolved[0], false);
 }
 
+/* As programs find them: what a thread adds in place of its process's own counters. */
+static struct zn_hist *shard_of(struct zn_proc *p, uint32_t at, uint32_t slot)
+{
+	p->shard[at] = slot;
+	return zn_arena_hist(&memory.arena, slot);
+}
+
+static void launch_in(struct zn_hist *shard, uint64_t ns)
+{
+	zn_hist_add(shard, ns);
+	shard->launches++;
+	shard->hits[ZN_INSN_BRANCH]++;
+}
+
+T(launches_in_shards_are_those_of_their_process)
+{
+	const uint32_t hit = ZN_C_HIT(ZN_FAM_CUDA_TRACE, ZN_INSN_BRANCH);
+	struct zn_hist *first, *last;
+	struct zn_proc *p;
+
+	start();
+	p = claim(PID);
+	zn_memory_record(&memory, p, ZN_H_LAUNCH, 5000, 0);
+	first = shard_of(p, 0, ZN_HISTS_MAX - 1);
+	last = shard_of(p, ZN_SHARDS - 1, ZN_HISTS_MAX - 2);
+	launch_in(first, 7000);
+	launch_in(last, 9000);
+	zn_agg_refresh(&agg);
+	CHECK_EQ(p->count[ZN_C_LAUNCH_KERNEL], 2);
+	CHECK_EQ(p->count[hit], 2);
+	CHECK_EQ(zn_agg_merge_live(&agg, ZN_H_LAUNCH)->sum_ns, 21000);
+	CHECK_EQ(zn_hist_count(zn_agg_merge_live(&agg, ZN_H_LAUNCH)), 3);
+	CHECK_EQ(first->launches + first->hits[ZN_INSN_BRANCH] + zn_hist_count(first), 0);
+	launch_in(last, 3000); /* after which it ends */
+	zn_memory_exit(&memory, p);
+	zn_agg_refresh(&agg);
+	CHECK_EQ(agg.gone_count[ZN_C_LAUNCH_KERNEL], 3);
+	CHECK_EQ(agg.gone_count[hit], 3);
+	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, 4);
+}
+
 T(one_more_than_there_are_rows)
 {
 	static struct zn_proc *p[ZN_PROCS_MAX];
@@ -901,6 +942,7 @@ int main(void)
 	RUN(labels_of_operations);
 	RUN(processes_come_and_go);
 	RUN(a_row_starts_anew);
+	RUN(launches_in_shards_are_those_of_their_process);
 	RUN(one_more_than_there_are_rows);
 	RUN(two_thousand_in_turn_leak_nothing);
 	RUN(one_more_than_there_are_histograms);

@@ -293,6 +293,65 @@ T(folded_histograms_carry)
 	zn_hist_clear(&to);
 }
 
+#define GATHERED_CALLS 300000
+static struct zn_hist shard;
+
+/* As the programs of a thread do. */
+static void *add_to_shard(void *done)
+{
+	for (uint64_t i = 1; i <= GATHERED_CALLS; i++) {
+		__atomic_fetch_add(&shard.calls, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&shard.sum_ns, i, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&shard.bucket[zn_bucket_of(i)], 1, __ATOMIC_RELAXED);
+		shard.max_ns = i;
+		if (i % 3 == 0)
+			__atomic_fetch_add(&shard.errors, 1, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* One that is gathered again and again while it is added to, into one that is added to as well. */
+T(a_shard_that_is_gathered_loses_nothing)
+{
+	static struct zn_hist own, expect;
+	pthread_t thread;
+	bool done = false;
+
+	memset(&shard, 0, sizeof(shard));
+	memset(&own, 0, sizeof(own));
+	memset(&expect, 0, sizeof(expect));
+	grow(&own, 50, 11);
+	grow(&expect, 50, 11);
+	for (uint64_t i = 1; i <= GATHERED_CALLS; i++)
+		grow(&expect, i, 1);
+	expect.errors = GATHERED_CALLS / 3;
+	CHECK_EQ(pthread_create(&thread, NULL, add_to_shard, &done), 0);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
+		zn_hist_gather(&own, &shard);
+	pthread_join(thread, NULL);
+	zn_hist_gather(&own, &shard);
+	CHECK(!memcmp(&own, &expect, sizeof(own)));
+	CHECK_EQ(shard.calls + shard.errors + shard.sum_ns + zn_hist_count(&shard), 0);
+	CHECK_EQ(shard.max_ns, GATHERED_CALLS);
+}
+
+/* A thread that was held up between the two. */
+T(a_call_that_is_in_its_bucket_after_it_was_counted_is_gathered)
+{
+	static struct zn_hist own;
+
+	memset(&shard, 0, sizeof(shard));
+	memset(&own, 0, sizeof(own));
+	shard.calls = 1;
+	zn_hist_gather(&own, &shard);
+	shard.bucket[zn_bucket_of(5000)] = 1;
+	shard.max_ns = 5000;
+	zn_hist_gather(&own, &shard);
+	CHECK_EQ(own.calls, 1);
+	CHECK_EQ(zn_hist_count(&own), 1);
+}
+
 T(coarse_histograms_carry)
 {
 	static struct zn_coarse_hist h, to;
@@ -466,6 +525,8 @@ int main(void)
 	RUN(a_quantile_of_very_many);
 	RUN(buckets_that_are_carried);
 	RUN(folded_histograms_carry);
+	RUN(a_shard_that_is_gathered_loses_nothing);
+	RUN(a_call_that_is_in_its_bucket_after_it_was_counted_is_gathered);
 	RUN(coarse_histograms_carry);
 	RUN(a_call_is_counted_that_is_longer_than_the_longest);
 	RUN(merged_parts_equal_the_whole);

@@ -183,7 +183,8 @@ static inline __u64 zn_bucket_floor(__u32 bucket)
 		<< ((i >> ZN_BUCKET_BITS) + ZN_FIRST_POWER - ZN_BUCKET_BITS);
 }
 
-/* Half a page. Added to with atomics by BPF and read with plain loads by the daemon; only zeroing all of it resets it.
+/* Half a page. Added to with atomics by BPF and read with plain loads by the daemon; only zeroing all of it resets it,
+ * but what is in a shard is taken out piece by piece (zn_hist_gather()).
  * A bucket has 32 bits: the daemon takes 2^31 out of one that has them and keeps how often it did (zn_hist_carry()).
  * So what a bucket holds is told by the functions of model/histogram.c alone. */
 #define ZN_CARRY_BITS 31
@@ -625,9 +626,10 @@ static inline int zn_job_ref_same(struct zn_job_ref a, struct zn_job_ref b)
 
 /* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone.
  *
- * Threads that launch at the same time would wait for one another's additions. So only the first one adds to the
- * process's own counters and histogram, the others to shards, in turn; zn_arena_gather() takes out what is in these and
- * adds it to the process's. */
+ * Threads that launch at the same time would wait for one another's additions. So only the first one, and each eighth
+ * after it, adds the kernels that it launches, and its hits, to the process's own counters and histogram; the others add
+ * them to shards, in turn. Each refresh moves what is in these to the process's (zn_arena_gather()); whoever reads
+ * launches in between asks zn_arena_launches(). */
 #define ZN_SHARDS 7 /* beside the process's own; one less than a power of two */
 struct zn_proc {
 	__u32 tgid;
@@ -3224,6 +3226,8 @@ void zn_pages_clear(void *at, size_t len);
 void zn_pages_copy(void *to, const void *from, size_t len);
 /* From here on memory is taken in small pages alone, by this process and those that it starts. */
 void zn_pages_small(void);
+/* Gives back memory of the program's own variables: whole pages in it are zero from then on. */
+void zn_pages_drop(void *at, size_t len);
 /* Gives back the program's own code and constants; what of them is still used comes back by itself. */
 void zn_pages_drop_program(void);
 /* Gives back what the calling thread's stack once had, and variables of its own that are zero: the C library writes to
@@ -4701,8 +4705,10 @@ struct zn_job_shared *zn_arena_job(struct zn_arena *a, uint32_t slot);
 struct zn_skew *zn_arena_skew(struct zn_arena *a, uint32_t index); /* NULL also if it is free */
 struct zn_failed *zn_arena_failed(struct zn_arena *a, uint32_t row);
 void zn_arena_carry(struct zn_arena *a); /* each tick: see zn_hist_carry() */
-/* Adds to a process what its threads have put into their shards since. */
+/* Moves to a process what its threads have put into their shards since; zn_agg_refresh() does. */
 void zn_arena_gather(struct zn_arena *a, struct zn_proc *p);
+/* Launches that ran, with those that are in shards still: for whoever looks between two refreshes. */
+uint64_t zn_arena_launches(struct zn_arena *a, const struct zn_proc *p);
 
 /* ---- model/histogram.c (zn_hist_ zn_le_): sums, quantiles and buckets of histograms. ---- */
 
@@ -4864,7 +4870,8 @@ static inline bool zn_agg_measures(const struct zn_agg *a, enum zn_family f)
 {
 	return a->measured >> f & 1;
 }
-/* Brings the list of rows, the GPUs and their sums up to date; gives back the rows of processes that have gone. */
+/* Brings the list of rows, the GPUs and their sums up to date; moves to processes what is in their shards; gives back the
+ * rows of those that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
 /* A driver may be loaded later than the daemon, and lists its GPUs one by one (`nvidia`: ZN_NVIDIA_GPUS; `drm`, which
  * is looked at once a minute: ZN_DRM_NODES). All are read anew, and looked up anew for each process, if there are more

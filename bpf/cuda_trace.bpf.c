@@ -92,7 +92,7 @@ static __always_inline void launch_return(struct pt_regs *ctx, struct zn_call *c
 	ZN_OPAQUE(kind);
 	if (kind > ZN_C_LAUNCH_CAPTURED)
 		return;
-	if (c->shard && kind == ZN_C_LAUNCH_KERNEL)
+	if (c->shard && kind == ZN_C_LAUNCH_KERNEL && !c->result) /* errors shall not be more than launches */
 		ZN_ADD(c->shard->launches, 1);
 	else
 		ZN_ADD(c->proc->count[kind], 1);

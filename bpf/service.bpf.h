@@ -69,9 +69,25 @@ static __always_inline __u64 states_add(struct zn_serving *s, __u32 row, __u32 i
 	return *threads;
 }
 
+/* What the daemon moves meanwhile is not seen at all this time, and not twice: counters are read before shards. */
+static __always_inline __u64 launches_of(const struct zn_proc *p)
+{
+	__u64 all = ZN_LAUNCHES(p->count);
+
+#pragma unroll
+	for (int i = 0; i < ZN_SHARDS; i++) {
+		__u32 index = p->shard[i];
+		struct zn_hist *shard = index ? bpf_map_lookup_elem(&hists, &index) : NULL;
+
+		if (shard)
+			all += shard->launches;
+	}
+	return all;
+}
+
 static __always_inline void counters_read(struct zn_serving *s, const struct zn_proc *p)
 {
-	s->seen[ZN_WORK_LAUNCHES] = ZN_LAUNCHES(p->count);
+	s->seen[ZN_WORK_LAUNCHES] = launches_of(p);
 	s->seen[ZN_WORK_SYSCALLS] = p->count[ZN_C_SYSCALLS];
 	s->seen[ZN_WORK_SWITCHES] = p->count[ZN_C_SWITCH_VOLUNTARY] + p->count[ZN_C_SWITCH_INVOLUNTARY];
 	s->seen[ZN_WORK_FAULTS] = p->count[ZN_C_FAULTS_MINOR] + p->count[ZN_C_FAULTS_MAJOR];

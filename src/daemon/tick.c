@@ -146,8 +146,8 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 	if (!d->options.simulate)
 		live_tick(d);
 	xids_tick(d);
-	zn_arena_carry(d->agg.arena);
 	zn_agg_tick(&d->agg, now);
+	zn_arena_carry(d->agg.arena); /* behind it: nothing is in shards, of which nothing shall be carried */
 	look_if_needed(d);
 	zn_budget_tick(&d->budget, now);
 	zn_rates_tick(&d->rates, &d->agg, now);

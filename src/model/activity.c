@@ -15,9 +15,9 @@ static uint64_t at_most(uint64_t v, uint64_t limit)
 }
 
 /* Calls that give a GPU something to do. */
-static uint64_t given_calls(const struct zn_proc *p)
+static uint64_t given_calls(struct zn_arena *a, const struct zn_proc *p)
 {
-	uint64_t all = p->count[ZN_C_MEMSET_CALLS] + ZN_LAUNCHES(p->count);
+	uint64_t all = p->count[ZN_C_MEMSET_CALLS] + zn_arena_launches(a, p);
 
 	for (int i = 0; i < 4; i++)
 		all += p->count[ZN_C_COPY_CALLS_HTOD + i];
@@ -76,7 +76,8 @@ void zn_activity_look(struct zn_activity *t, const struct zn_agg *a, const struc
 		if (r->id != p->id)
 			*r = (struct zn_activity_row){.id = p->id, .wait_ns = waited_ns(a, row, p, now_ns)};
 		else
-			look_at(t, r, given_calls(p), waited_ns(a, row, p, now_ns), k && zn_ranks_waited_for(k, row));
+			look_at(t, r, given_calls(a->arena, p), waited_ns(a, row, p, now_ns),
+				k && zn_ranks_waited_for(k, row));
 	}
 }
 

@@ -340,6 +340,7 @@ void zn_agg_follow_gpus(struct zn_agg *a, const char *nvidia, const char *drm)
 void zn_agg_refresh(struct zn_agg *a)
 {
 	struct zn_shared *s = a->arena->shared;
+	uint64_t gone;
 
 	if (a->arena->ops->reuse)
 		a->arena->ops->reuse(a->arena);
@@ -354,8 +355,9 @@ void zn_agg_refresh(struct zn_agg *a)
 		if (!p->exit_ns || a->gone_row)
 			resolve_gpus(a, row, p);
 		ledger_look(a, row, p);
+		gone = __atomic_load_n(&p->exit_ns, __ATOMIC_ACQUIRE); /* before what it has done is added up */
 		zn_arena_gather(a->arena, p);
-		if (p->exit_ns) {
+		if (gone) {
 			retire_row(a, row, p);
 			continue;
 		}

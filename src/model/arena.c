@@ -38,6 +38,18 @@ struct zn_hist *zn_arena_hist(struct zn_arena *a, uint32_t slot)
 	return is_mapped(a, a->hist_mapped, slot, a->ops->map_hist) ? &a->hists[slot] : NULL;
 }
 
+uint64_t zn_arena_launches(struct zn_arena *a, const struct zn_proc *p)
+{
+	uint64_t all = ZN_LAUNCHES(p->count);
+
+	for (uint32_t i = 0; i < ZN_SHARDS; i++) {
+		const struct zn_hist *shard = zn_arena_hist(a, p->shard[i]);
+
+		all += shard ? __atomic_load_n(&shard->launches, __ATOMIC_RELAXED) : 0;
+	}
+	return all;
+}
+
 void zn_arena_gather(struct zn_arena *a, struct zn_proc *p)
 {
 	struct zn_hist *own = zn_arena_hist(a, p->hist[ZN_H_LAUNCH]);

@@ -147,15 +147,6 @@ void zn_hist_fold_coarse(struct zn_coarse_hist *restrict to, uint32_t index, con
 			to->carries = index + 1;
 }
 
-static VECTORS bool any_in_buckets(const struct zn_hist *h)
-{
-	uint32_t any = 0;
-
-	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
-		any |= h->bucket[i];
-	return any;
-}
-
 static void max_raise(__u64 *max_ns, __u64 to)
 {
 	__u64 known = __atomic_load_n(max_ns, __ATOMIC_RELAXED);
@@ -166,15 +157,13 @@ static void max_raise(__u64 *max_ns, __u64 to)
 }
 
 /* A program that is held up between two of its additions may add to a bucket when calls are 0 already: so the buckets
- * themselves tell whether something is in them. */
+ * themselves are looked at. */
 void zn_hist_gather(struct zn_hist *to, struct zn_hist *from)
 {
 	zn_move(&to->calls, &from->calls);
 	zn_move(&to->errors, &from->errors);
 	zn_move(&to->sum_ns, &from->sum_ns);
 	max_raise(&to->max_ns, __atomic_load_n(&from->max_ns, __ATOMIC_RELAXED));
-	if (!any_in_buckets(from))
-		return;
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++)
 		if (from->bucket[i])
 			__atomic_fetch_add(&to->bucket[i], __atomic_exchange_n(&from->bucket[i], 0, __ATOMIC_RELAXED),

@@ -739,7 +739,7 @@ static const char docs_head[] =
 	"(4^5 ns) to 68.719476736 s (4^18 ns): its buckets are exact and can be added up across nodes. Those of requests, but for their round trip, are at powers of "
 	"2 from 0.001048576 (2^20 ns) to 137.438953472 s (2^37 ns). A "
 	"quantile is within "
-	"3.2 % of the exact one from 128 ns on; of file I/O within 12.5 %, but for the first 1,024 series of reads and writes.\n\n"
+	"3.2 % of the exact one from 128 ns on; of file I/O within 12.5 %, but for the first 768 series of reads and writes.\n\n"
 	"A series of a process appears with its first event and goes when the process has ended. Once the process is known to "
 	"belong to a job, each of its series has one label more, the last, `job_id`; the label `job` is Prometheus's own and never "
 	"used.\n\n"

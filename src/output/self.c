@@ -69,7 +69,7 @@ static uint64_t jobs_used(const struct zn_jobs *j)
 	return n;
 }
 
-/* Of processes and communicators, and of reads and writes of files. */
+/* Of processes, their threads and communicators, and of reads and writes of files. */
 static uint64_t hists_used(const struct zn_shared *s)
 {
 	int64_t n = (int64_t)s->quota[ZN_QUOTA_HISTOGRAM].used + s->quota[ZN_QUOTA_SHARD].used +

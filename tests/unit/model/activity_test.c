@@ -70,6 +70,27 @@ T(what_was_there_before_is_not_counted_but_as_a_moment)
 	CHECK(!zn_activity_of(&activity, row + 1, p->id));
 }
 
+/* Whose launches are in a shard until the next refresh. */
+T(a_second_thread_that_launches_keeps_its_gpu_busy)
+{
+	struct zn_hist *shard;
+
+	start();
+	p->shard[2] = ZN_HISTS_MAX - 1;
+	shard = zn_arena_hist(&memory.arena, p->shard[2]);
+	for (int n = 0; n < 100; n++) {
+		shard->launches++;
+		look();
+		if (n % 20 == 0)
+			zn_agg_refresh(&agg);
+	}
+	CHECK_EQ(now()->busy_ns, 100 * ZN_ACTIVITY_MS * MS);
+	looks(10); /* and what is moved to the process is no launch */
+	zn_agg_refresh(&agg);
+	looks(10);
+	CHECK_EQ(now()->busy_ns, 100 * ZN_ACTIVITY_MS * MS);
+}
+
 /* One a second: a twentieth of it, and at most a tenth more. */
 T(one_launch_a_second_is_not_a_busy_gpu)
 {
@@ -182,6 +203,7 @@ T(a_row_that_is_another_process_begins_anew)
 int main(void)
 {
 	RUN(what_was_there_before_is_not_counted_but_as_a_moment);
+	RUN(a_second_thread_that_launches_keeps_its_gpu_busy);
 	RUN(one_launch_a_second_is_not_a_busy_gpu);
 	RUN(what_is_captured_is_not_run);
 	RUN(every_kind_of_work_counts);

@@ -139,6 +139,39 @@ T(launches_in_shards_are_those_of_their_process)
 	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, 4);
 }
 
+static struct zn_proc *ending;
+
+/* When the second shard is looked at: the first one was gathered. */
+static int launch_and_end(struct zn_arena *a, uint32_t slot)
+{
+	a->hist_mapped[slot / 8] |= 1 << (slot % 8);
+	if (slot == ZN_HISTS_MAX - 2 && !ending->exit_ns) {
+		launch_in(zn_arena_hist(a, ZN_HISTS_MAX - 1), 4000);
+		ending->exit_ns = 1;
+	}
+	return 0;
+}
+
+T(a_process_that_ends_while_it_is_gathered_keeps_its_last_launches)
+{
+	struct zn_arena_ops ops;
+
+	start();
+	ending = claim(PID);
+	zn_memory_record(&memory, ending, ZN_H_LAUNCH, 5000, 0);
+	launch_in(shard_of(ending, 0, ZN_HISTS_MAX - 1), 7000);
+	ending->shard[1] = ZN_HISTS_MAX - 2;
+	ops = *memory.arena.ops;
+	ops.map_hist = launch_and_end;
+	memory.arena.ops = &ops;
+	for (int i = 0; i < 2; i++)
+		zn_agg_refresh(&agg);
+	CHECK_EQ(agg.row_count, 0);
+	CHECK_EQ(agg.gone_count[ZN_C_LAUNCH_KERNEL], 2);
+	CHECK_EQ(zn_agg_merge(&agg, ZN_H_LAUNCH)->calls, 3);
+	start();
+}
+
 T(one_more_than_there_are_rows)
 {
 	static struct zn_proc *p[ZN_PROCS_MAX];
@@ -943,6 +976,7 @@ int main(void)
 	RUN(processes_come_and_go);
 	RUN(a_row_starts_anew);
 	RUN(launches_in_shards_are_those_of_their_process);
+	RUN(a_process_that_ends_while_it_is_gathered_keeps_its_last_launches);
 	RUN(one_more_than_there_are_rows);
 	RUN(two_thousand_in_turn_leak_nothing);
 	RUN(one_more_than_there_are_histograms);

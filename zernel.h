@@ -627,8 +627,8 @@ static inline int zn_job_ref_same(struct zn_job_ref a, struct zn_job_ref b)
 /* One process, one page. Claimed by BPF at the first hooked call, given back by the daemon after the process is gone.
  *
  * Threads that launch at the same time would wait for one another's additions. So only the first one, and each eighth
- * after it, adds the kernels that it launches, and its hits, to the process's own counters and histogram; the others add
- * them to shards, in turn. Each refresh moves what is in these to the process's (zn_arena_gather()); whoever reads
+ * after it, adds the kernels that it launches, and its hits, to the process's own counters and histogram; the others
+ * add them to shards, in turn. Each refresh moves what is in these to the process's (zn_arena_gather()); whoever reads
  * launches in between asks zn_arena_launches(). */
 #define ZN_SHARDS 7 /* beside the process's own; one less than a power of two */
 struct zn_proc {
@@ -4870,8 +4870,8 @@ static inline bool zn_agg_measures(const struct zn_agg *a, enum zn_family f)
 {
 	return a->measured >> f & 1;
 }
-/* Brings the list of rows, the GPUs and their sums up to date; moves to processes what is in their shards; gives back the
- * rows of those that have gone. */
+/* Brings the list of rows, the GPUs and their sums up to date; moves to processes what is in their shards; gives back
+ * the rows of those that have gone. */
 void zn_agg_refresh(struct zn_agg *a);
 /* A driver may be loaded later than the daemon, and lists its GPUs one by one (`nvidia`: ZN_NVIDIA_GPUS; `drm`, which
  * is looked at once a minute: ZN_DRM_NODES). All are read anew, and looked up anew for each process, if there are more

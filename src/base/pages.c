@@ -71,6 +71,11 @@ static void drop_range(char *from, char *to)
 		madvise(from, (size_t)(to - from), MADV_DONTNEED);
 }
 
+void zn_pages_drop(void *at, size_t len)
+{
+	drop_range(at, (char *)at + len);
+}
+
 extern const char __ehdr_start[]; /* by the linker: the program's own head, and what lies behind it */
 
 /*

@@ -463,10 +463,12 @@ void zn_libraries_system(struct zn_libraries *l)
 		return;
 	l->system_stamp = stamp;
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
-		lib->named = false;
+		if (lib->used) /* the memory of the others is not taken */
+			lib->named = false;
 	zn_system_libraries(l->options, hook_system_file, l);
 	for (struct zn_lib *lib = l->lib; lib < l->lib + ZN_LIBS_MAX; lib++)
-		lib->kept &= lib->named;
+		if (lib->used)
+			lib->kept &= lib->named;
 }
 
 /* ---- from time to time ---- */

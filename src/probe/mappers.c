@@ -240,7 +240,7 @@ int zn_mappers_list(const struct zn_mappers *m, const struct zn_file_id *id, str
 	struct gathered g = {.list = to, .known = known};
 	int err;
 
-	memset(known, 0, sizeof(known));
+	zn_pages_clear(known, sizeof(known));
 	*to = (struct zn_mapper_list){0};
 	if (m->link_fd < 0)
 		return -EOPNOTSUPP;

@@ -73,6 +73,7 @@ static void visit_cache(zn_library_visit *visit, void *to)
 	at = n > 0 ? memmem(cache, n, magic, sizeof(magic) - 1) : NULL; /* an older form may stand before it */
 	if (at && (at - cache) % 4 == 0 && cache + n - at >= (ssize_t)sizeof(struct cache_header))
 		visit_cached(at, cache + n - at, visit, to);
+	zn_pages_drop(cache, sizeof(cache));
 }
 
 static void visit_given(const struct zn_options *options, zn_library_visit *visit, void *to)

@@ -71,16 +71,23 @@ static void put_label(struct zn_pairs *to, const struct zn_label *l)
 	put_pair(to, zn_str_of(name), l->value);
 }
 
+static void fill_labels(struct zn_pairs *to, const struct zn_alert *a)
+{
+	struct zn_label label[ZN_LABELS_MAX];
+	size_t count = zn_alert_labels(a, label);
+
+	to->len = 0;
+	for (size_t i = 0; i < count; i++)
+		put_label(to, &label[i]);
+}
+
 static void fill_notified(struct zn_notified *t, const struct zn_alert *a)
 {
 	static const char *const names[] = {"summary", "description", "runbook_url"};
-	struct zn_label label[ZN_LABELS_MAX];
-	size_t count = zn_alert_labels(a, label);
 	char text[ZN_PAIRS_BYTES];
 
-	t->labels.len = t->annotations.len = 0;
-	for (size_t i = 0; i < count; i++)
-		put_label(&t->labels, &label[i]);
+	fill_labels(&t->labels, a);
+	t->annotations.len = 0;
 	for (size_t i = 0; i < ZN_LEN(names); i++) {
 		struct zn_out o = {.at = text, .cap = sizeof(text)};
 
@@ -117,12 +124,22 @@ static void mark_dirty(struct zn_notify *n)
 		n->due[to] = true;
 }
 
+static bool has_labels(const struct zn_notified *t, const struct zn_alert *a)
+{
+	struct zn_pairs now;
+
+	fill_labels(&now, a);
+	return now.len == t->labels.len && !memcmp(now.text, t->labels.text, now.len);
+}
+
+/* Receivers know an alert by its labels. One that has others now, as its rule has another severity, has ended for
+ * them, and another one fires. */
 static void note_alert(struct zn_notify *n, const struct zn_alert *a)
 {
 	struct zn_notified *t;
 
 	for (uint32_t i = 0; i < n->count; i++)
-		if (!n->notified[i].ends_ns && n->notified[i].id == a->id) {
+		if (!n->notified[i].ends_ns && n->notified[i].id == a->id && has_labels(&n->notified[i], a)) {
 			n->notified[i].seen = true;
 			fill_notified(&n->notified[i], a);
 			return;

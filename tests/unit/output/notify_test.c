@@ -277,6 +277,30 @@ T(a_label_with_the_name_of_another)
 	}
 }
 
+/* As after a SIGHUP. Receivers know it by its labels: that with the old ones ends, and one with the new ones fires. */
+T(a_rule_that_has_another_severity)
+{
+	struct zn_rule milder = rule;
+
+	begin();
+	fire("0");
+	tick();
+	settle();
+	snprintf(milder.severity, sizeof(milder.severity), "warning");
+	alerts.alert[0].rule = &milder;
+	now_ns += options.notify_repeat_ms * ZN_NS_PER_MS;
+	tick();
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"severity\":\"warning\""));
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"severity\":\"critical\""));
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"status\":\"resolved\""));
+	settle();
+	tick();
+	CHECK_EQ(n.count, 1);
+	resolve_all();
+	tick();
+	CHECK(!strstr(text[ZN_TO_WEBHOOK], "\"severity\":\"critical\""));
+}
+
 T(a_label_of_any_bytes)
 {
 	begin();
@@ -429,6 +453,7 @@ int main(void)
 	RUN(a_courier_that_is_busy_is_asked_again);
 	RUN(what_fires_again_is_told_after_its_end);
 	RUN(a_label_with_the_name_of_another);
+	RUN(a_rule_that_has_another_severity);
 	RUN(a_label_of_any_bytes);
 	RUN(as_many_as_there_can_be);
 	RUN(ends_that_one_does_not_take);

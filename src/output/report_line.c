@@ -27,12 +27,17 @@ static void line_gpus(struct zn_out *o, struct zn_str r)
 	zn_out_u64(o, sums.unused);
 }
 
+/* All of it, or nothing, and nothing behind it either. */
 static void put_pair(struct zn_out *o, const char *key, const char *value)
 {
+	size_t before = o->len;
+
 	zn_out_char(o, ' ');
 	zn_out_text(o, key);
 	zn_out_char(o, '=');
 	zn_out_text(o, value);
+	if (o->full)
+		o->len = before;
 }
 
 /* Over a list; known: what is there, and not null, if it was measured. */
@@ -87,6 +92,8 @@ void zn_line_report(struct zn_out *o, struct zn_str json)
 		zn_out_char(&to, ' ');
 	}
 	line_gpus(&to, json);
+	if (zn_path_known(json, "measured_since"))
+		put_pair(&to, "measured", "partly");
 	line_energy(&to, json);
 	put_pair(&to, "mem_peak", zn_sheet_bytes(cell, json, "memory_peak_bytes"));
 	put_pair(&to, "launches", zn_sheet_count(cell, json, "launches.count"));
@@ -103,8 +110,6 @@ void zn_line_report(struct zn_out *o, struct zn_str json)
 	put_pair(&to, "lost",
 		zn_path_known(json, "lost") ? zn_units_count(cell, zn_sheet_sum(zn_path_find(json, "lost"), ""))
 					    : zn_sheet_none(cell));
-	if (zn_path_known(json, "measured_since"))
-		put_pair(&to, "measured", "partly");
 	zn_out_bytes(o, text, to.len);
 }
 

@@ -230,6 +230,25 @@ T(the_line_has_the_first_four_in_200)
 	CHECK(found && found - page <= 200);
 }
 
+/* One that is longer than there is room for ends behind a pair, and says that it is not of the whole job. */
+T(a_line_that_is_too_long_has_whole_pairs)
+{
+	static const char json[] =
+		"{\"cpu\":{\"efficiency\":9.99},\"memory\":{\"efficiency\":9.99},\"gpus\":[{\"gpu_id\":\"0\","
+		"\"allocated\":true,\"peak_bytes\":1099511627000,\"total_bytes\":1099511627000,\"busy_seconds\":1,"
+		"\"idle_seconds\":0,\"busy_share\":1}],\"energy_joules\":{\"gpu\":3.6e12,\"cpu\":3.6e12,\"node\":3.6e12},"
+		"\"memory_peak_bytes\":1099511627000,\"launches\":{\"count\":1230000000},"
+		"\"launch_latency\":{\"p99_us\":12.3},\"sync_wait\":{\"seconds\":86400},\"nccl_init\":{\"calls\":1},"
+		"\"nccl\":[{\"bytes\":1e15}],\"io\":[{\"read_bytes\":1e13,\"write_bytes\":1e13}],"
+		"\"allocations\":{\"oom\":12},\"lost\":{\"a\":1200},\"measured_since\":\"2024-02-29T00:16:40.000Z\"}";
+	const char *line = line_of((struct zn_str){json, strlen(json)}), *last = strrchr(line, ' ');
+
+	CHECK(strlen(line) <= 250);
+	CHECK(strstr(line, " measured=partly "));
+	CHECK(last && strchr(last, '=') && strchr(last, '=')[1]);
+	CHECK(!strstr(line, " lost="));
+}
+
 T(as_a_mail)
 {
 	static const char hostile[] = "{\"job_id\":\"7\",\"name\":\"a\\nBcc: x@y\\r\\n\\r\\n\\u0085\",\"node\":\"n\"}";
@@ -309,7 +328,7 @@ static const struct {
 	{"no time", "{\"sync_wait\":{\"seconds\":0}}", "0s in all", "sync=0s"},
 	{"an hour", "{\"sync_wait\":{\"seconds\":7200}}", "2 h 0 min in all", "sync=7200s"},
 	{"partly", "{\"measured_since\":\"2024-02-29T00:16:40.000Z\",\"lost\":{}}",
-		"since 2024-02-29 00:16:40 UTC only", "lost=0 measured=partly"},
+		"since 2024-02-29 00:16:40 UTC only", "gpu_unused=0 measured=partly mem_peak=-"},
 	{"NCCL not measured", "{\"nccl_init\":null,\"nccl\":[]}", "", "nccl=-"},
 	{"NCCL not used", "{\"nccl_init\":{\"calls\":0},\"nccl\":[]}", "", "nccl=0B"},
 	{"I/O not measured", "{\"io\":null}", "", "read=- written=-"},
@@ -386,6 +405,7 @@ int main(void)
 	RUN(as_a_line);
 	energy();
 	RUN(the_line_has_the_first_four_in_200);
+	RUN(a_line_that_is_too_long_has_whole_pairs);
 	RUN(as_a_mail);
 	RUN(the_clients_read_what_is_written);
 	strange_reports();

@@ -21,6 +21,7 @@ PAGE = """# HELP zernel_build_info x
 zernel_build_info{version="x",commit="y",source="live"} 1
 zernel_gpu_memory_used_ratio{gpu_id="0"} 0.97
 zernel_gpu_memory_used_ratio{gpu_id="a\\"b\\n"} 0.5
+zernel_gpu_memory_used_ratio{gpu_id="a\\\\nb"} 0.25
 zernel_cuda_launches_total{pid="1",kind="kernel"} %d
 zernel_cuda_launch_latency_seconds{pid="1",quantile="0.5"} 1e-05
 zernel_cuda_launch_latency_seconds{pid="1",quantile="0.99"} 2e-05
@@ -49,6 +50,7 @@ mean (firing)
 full (%s)
   %-8s 0.97         {gpu_id="0"}
   inactive 0.5          {gpu_id="a\\x22b\\x0a"}
+  inactive 0.25         {gpu_id="a\\nb"}
 """
 
 

@@ -1117,6 +1117,8 @@ def test_status_without_a_daemon():
                       (answer(b"ok"), "no JSON object")):
         code, out, err = status(data)
         check(code == 1 and out == b"" and "is no zerneld: " in err and why in err and err.count("\n") == 1, err)
+    code, out, err = status(answer(b"everything is in use", "HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n"))
+    check(code == 1 and out == b"" and "too busy to answer" in err and "no zerneld" not in err, err)
     for args in (["--once"], ["node7"], ["127.0.0.1", "::1"], [""]):
         code, out, err = run(*args, verb="status")
         check(code == 2 and out == b"" and err.startswith("zernel: status: ") and err.count("\n") == 1, err)

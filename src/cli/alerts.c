@@ -52,11 +52,12 @@ static const char *unescape_value(struct line *l, const char *at, const char *en
 {
 	to->at = l->text + l->text_len;
 	for (; at < end && *at != '"'; at++) {
-		if (*at == '\\' && ++at == end)
+		bool escaped = *at == '\\';
+
+		at += escaped;
+		if (at == end || l->text_len == sizeof(l->text))
 			return NULL;
-		if (l->text_len == sizeof(l->text))
-			return NULL;
-		l->text[l->text_len++] = at[-1] == '\\' && *at == 'n' ? '\n' : *at;
+		l->text[l->text_len++] = escaped && *at == 'n' ? '\n' : *at;
 	}
 	to->len = (size_t)(l->text + l->text_len - to->at);
 	return at < end ? at + 1 : NULL;

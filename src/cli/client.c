@@ -371,7 +371,7 @@ static int take_body(struct zn_client *c)
 {
 	c->answer = zn_str_trim((struct zn_str){c->buffer + c->head, c->body}, " \t\r\n");
 	if (!c->text && (c->answer.len == 0 || c->answer.at[0] != '{' || zn_json_check(c->answer)))
-		return fail_request(c, "an answer that is no JSON object");
+		return c->status == 200 ? fail_request(c, "an answer that is no JSON object") : fail_status(c);
 	if (c->keep && c->len == c->head + c->body)
 		c->phase = ZN_CLIENT_IDLE;
 	else

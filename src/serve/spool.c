@@ -290,7 +290,7 @@ static bool is_ours(struct zn_spool *s, const struct stat *st)
 static void read_folder(struct zn_spool *s)
 {
 	int folder = open(s->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	uint64_t now_ms = zn_wall_ms();
+	uint64_t now_ms = zn_wall_ms(), changed_ms;
 	struct stat st;
 
 	if (folder < 0)
@@ -301,7 +301,8 @@ static void read_folder(struct zn_spool *s)
 		for (uint32_t i = 0; i < s->count; i++)
 			take_file(s, folder, next_entry(s, i)->name);
 		s->changed = st.st_mtim;
-		if (s->left || (uint64_t)st.st_mtim.tv_sec * 1000 + SETTLED > now_ms)
+		changed_ms = (uint64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+		if (s->left || changed_ms + SETTLED > now_ms)
 			s->changed = (struct timespec){0};
 	}
 	close(folder);

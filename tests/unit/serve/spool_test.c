@@ -150,6 +150,30 @@ T(what_is_left_while_it_runs)
 	down();
 }
 
+/* What comes in the same tick of the kernel's clock as what was read before leaves the folder's time as it was. Here
+ * that is at the end of a second, and the next one has begun. */
+T(what_comes_at_the_same_time_is_seen)
+{
+	struct timespec at_end[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = 999000000}};
+	uint64_t ms;
+
+	fresh();
+	make_spool();
+	write_text("run/jobs.d/left-1", H "start\nid=7\ntime=1\n");
+	do {
+		ms = zn_wall_ms();
+		at_end[1].tv_sec = (time_t)(ms / 1000) - 1;
+		CHECK_EQ(utimensat(AT_FDCWD, at("run/jobs.d"), at_end, 0), 0);
+		zn_control_tick(c, zn_now_ns());
+	} while (zn_wall_ms() / 1000 != ms / 1000 || ms % 1000 > 900);
+	CHECK_STR(said, "start 7 by 3\nremove 1 left-1\n");
+	write_text("run/jobs.d/left-2", H "start\nid=8\ntime=2\n");
+	CHECK_EQ(utimensat(AT_FDCWD, at("run/jobs.d"), at_end, 0), 0);
+	zn_control_tick(c, zn_now_ns());
+	CHECK(strstr(said, "start 8 by 3\nremove 1 left-2\n"));
+	down();
+}
+
 /* Without a descriptor for it a message is not lost. */
 T(what_cannot_be_opened_for_now_stays)
 {
@@ -313,6 +337,7 @@ int main(void)
 	RUN(what_is_no_file_of_a_client);
 	RUN(a_folder_that_others_can_write_is_not_read);
 	RUN(what_is_left_while_it_runs);
+	RUN(what_comes_at_the_same_time_is_seen);
 	RUN(what_cannot_be_opened_for_now_stays);
 	RUN(what_is_told_twice_is_told_once);
 	RUN(messages_from_before_the_clock_was_set);

@@ -381,8 +381,8 @@ static __always_inline __u32 zn_shard_make(struct zn_proc *p, __u32 *place)
 }
 
 /* A thread has launched for the first time. It adds to its process's own counters and histogram from now on if it is
- * the first one of it, or an eighth after that, if no shard is free, or if the process has no histogram to which a shard
- * could be added. */
+ * the first one of it, or an eighth after that, if no shard is free, or if the process has no histogram to which a
+ * shard could be added. */
 static __noinline int zn_shard_claim(struct zn_thread *t, struct zn_proc *p)
 {
 	__u32 *place;

@@ -32,8 +32,9 @@ struct sums {
 };
 
 struct server {
-	uint32_t id; /* 0: none was here yet */
-	bool read;   /* what follows was read before */
+	uint32_t id;      /* 0: none was here yet */
+	uint32_t service; /* of which the sums below are; 0: none */
+	bool read;        /* what follows was read before */
 	struct sums unread, of[ZN_LATENCY_SIGNALS];
 	uint64_t held[ZN_LATENCY_SIGNALS], stall_ns[ZN_STALL_COUNT];
 	uint64_t step_ns, ioctl_ns, serving_ns, contended_ns;
@@ -104,8 +105,10 @@ struct step {
 	struct server *v;
 	const struct zn_server *s;
 	const struct zn_agg *agg;
-	bool first;             /* there is no reading before */
-	uint64_t steps, now_ns; /* steps: so far, for the baselines */
+	const struct zn_serving *service; /* NULL: it has none */
+	bool another;                     /* than in the step before, whose sums say nothing of this one's */
+	bool first;                       /* there is no reading before */
+	uint64_t steps, now_ns;           /* steps: so far, for the baselines */
 	double mean_ms[ZN_LATENCY_SIGNALS], unread_ms;
 	double stall[ZN_STALL_COUNT], queued, busy; /* shares of the time; NaN: not known */
 	double resent, driver, contended;           /* as struct zn_slow_server has them */
@@ -159,10 +162,28 @@ static void read_durations(struct step *t)
 	}
 }
 
+/* A server gets another service when a router comes before it, or goes. */
+static void read_service(struct step *t)
+{
+	const struct zn_serving *s = t->s->service_at ? zn_serving_at(t->agg->arena, t->s->service_at - 1) : NULL;
+	uint32_t id = s ? s->id : 0;
+
+	t->service = s;
+	t->another = t->v->service != id;
+	t->v->service = id;
+	if (!t->another || !s)
+		return;
+	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
+		t->v->stall_ns[c] = s->work[ZN_WORK_STALL + c];
+	t->v->ioctl_ns = s->work[ZN_WORK_IOCTL];
+	t->v->serving_ns = s->serving_ns;
+}
+
 /* Of the launching threads of its service's engines, while a request was in flight: in which proportions. */
 static void read_engines(struct step *t)
 {
-	const struct zn_serving *s = t->s->service_at ? zn_serving_at(t->agg->arena, t->s->service_at - 1) : NULL;
+	const struct zn_serving *s = t->service;
+	bool known = !t->first && !t->another && zn_agg_measures(t->agg, ZN_FAM_SCHED);
 	uint64_t more[ZN_STALL_COUNT] = {0}, all = 0;
 
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++) {
@@ -170,8 +191,7 @@ static void read_engines(struct step *t)
 		all += more[c];
 	}
 	for (enum zn_stall c = 0; c < ZN_STALL_COUNT; c++)
-		t->stall[c] =
-			all && !t->first && zn_agg_measures(t->agg, ZN_FAM_SCHED) ? (double)more[c] / (double)all : NAN;
+		t->stall[c] = all && known ? (double)more[c] / (double)all : NAN;
 }
 
 /* By the engines that were there in the step before. */
@@ -195,10 +215,10 @@ static uint64_t advance_resent(struct server *v, const struct zn_arena *a, const
 static void read_behind(struct step *t)
 {
 	const struct zn_arena *a = t->agg->arena;
-	const struct zn_serving *s = t->s->service_at ? zn_serving_at(a, t->s->service_at - 1) : NULL;
+	const struct zn_serving *s = t->service;
 	uint64_t passed_ns = t->now_ns - t->v->step_ns, ioctl_ns, serving_ns, contended_ns, resent;
 	struct zn_gpu_time gpu = {.contended_ns = t->v->contended_ns}; /* not read: the next step has this one's too */
-	bool known = s && !t->first && passed_ns;
+	bool known = s && !t->first && !t->another && passed_ns;
 
 	t->v->step_ns = t->now_ns;
 	resent = advance_resent(t->v, a, s);
@@ -335,6 +355,7 @@ void zn_slowness_tick(
 		t.first = !t.v->read;
 		t.v->read = true;
 		read_durations(&t);
+		read_service(&t);
 		read_engines(&t);
 		read_behind(&t);
 		read_process(&t, z);

@@ -118,6 +118,29 @@ T(what_requests_wait_for_is_in_proportion_to_what_the_engine_does)
 	CHECK(isnan(w->part_ms[ZN_SLOW_UNREAD].now) && is_near(w->part_ms[ZN_SLOW_GPU].now, 16));
 }
 
+/* Its router has gone, and it has a service of its own, whose sums begin at 0: the first step says nothing of it. */
+T(another_service_is_not_held_against_the_one_before)
+{
+	const struct zn_slow *w;
+	uint64_t *of;
+
+	begin();
+	settle();
+	arena.arena.services[1].id = server->id + 1;
+	server->service_at = 2;
+	of = (uint64_t *)arena.arena.services[1].work + ZN_WORK_STALL;
+	for (int i = 0; i < 2; i++) {
+		answer(4 * MS, 200 * MS, 20 * MS);
+		of[ZN_STALL_IO] += 20 * MS;
+		of[ZN_STALL_GPU] += 3980 * MS;
+		take_step();
+		w = &shown()->of[0];
+		if (i == 0)
+			CHECK(isnan(w->part_ms[ZN_SLOW_IO].now) && isnan(w->part_ms[ZN_SLOW_GPU].now));
+	}
+	CHECK(is_near(w->part_ms[ZN_SLOW_IO].now, 1) && is_near(w->part_ms[ZN_SLOW_GPU].now, 199));
+}
+
 T(one_step_is_chance_and_two_are_not)
 {
 	const struct zn_slow *w;
@@ -248,6 +271,7 @@ T(a_service_is_of_the_job_of_its_engine)
 int main(void)
 {
 	RUN(what_requests_wait_for_is_in_proportion_to_what_the_engine_does);
+	RUN(another_service_is_not_held_against_the_one_before);
 	RUN(one_step_is_chance_and_two_are_not);
 	RUN(what_is_behind_the_engines_waits_is_their_own_and_the_nodes);
 	RUN(unread_time_is_unusual_by_itself);

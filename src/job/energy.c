@@ -145,7 +145,7 @@ static uint64_t gpu_part(const struct zn_energies *e, const struct zn_job_energy
 static void add_gpus(struct zn_energies *e, struct zn_job_energy *to, const struct zn_job *job,
 	const struct zn_energy_since *since, bool ends)
 {
-	bool known = job->gpu_count > 0;
+	bool known = true, any = false;
 
 	for (uint32_t g = 0; g < job->gpu_count; g++) {
 		uint32_t i = job->gpu[g].allocated ? zn_hardware_named(e->hardware, job->gpu[g].id) : ZN_GPUS_MAX;
@@ -155,9 +155,10 @@ static void add_gpus(struct zn_energies *e, struct zn_job_energy *to, const stru
 		to->uj[ZN_ENERGY_COUNT] += uj;
 		if (counts && ends)
 			e->gpu_given_uj[i] += uj;
+		any |= counts;
 		known &= counts || !job->gpu[g].allocated;
 	}
-	to->known = known ? to->known | 1ULL << ZN_ENERGY_COUNT : to->known & ~(1ULL << ZN_ENERGY_COUNT);
+	to->known = known && any ? to->known | 1ULL << ZN_ENERGY_COUNT : to->known & ~(1ULL << ZN_ENERGY_COUNT);
 }
 
 /* counted: it is among the holders of its GPUs. Else it ends. What a job that was there before the daemon has used is

@@ -296,6 +296,20 @@ T(gpus_are_whole_or_in_equal_parts)
 	check_joules(b, ZN_ENERGY_COUNT, ZN_NOT_KNOWN);
 }
 
+/* It used a GPU that has no name, which nobody measures. */
+T(a_gpu_that_is_not_known_has_no_energy)
+{
+	struct zn_job *job;
+
+	begin();
+	job = start_job(0, 1, false);
+	give_gpu(job, "unknown");
+	job->gpu[0].allocated = false;
+	pass();
+	pass();
+	check_joules(job, ZN_ENERGY_COUNT, ZN_NOT_KNOWN);
+}
+
 T(a_job_whose_cpu_time_nobody_counts)
 {
 	struct zn_job *a;
@@ -325,6 +339,7 @@ int main(void)
 	RUN(what_was_before_the_daemon_is_not_counted);
 	RUN(a_job_from_before_the_daemon_that_is_looked_at_late);
 	RUN(gpus_are_whole_or_in_equal_parts);
+	RUN(a_gpu_that_is_not_known_has_no_energy);
 	RUN(a_job_whose_cpu_time_nobody_counts);
 	snprintf(command, sizeof(command), "rm -r %s", proc);
 	CHECK(system(command) == 0);

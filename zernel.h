@@ -8645,6 +8645,7 @@ struct zn_job_counter {
 struct zn_job_use {
 	uint32_t serial;                         /* of the job; 0: nobody's */
 	uint32_t groups;                         /* of the job, when its folders were looked for */
+	uint64_t group;                          /* the inode of its folder at the last look; 0: not known */
 	uint64_t first_ns, first_cpu_ns;         /* the first look, and what it had used by then; 0: there was none */
 	uint64_t last_ns;                        /* the last look */
 	struct zn_cpu_time cpu;                  /* of its groups so far; ns 0: not known */

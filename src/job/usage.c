@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "zernel.h"
 
@@ -87,7 +88,6 @@ static struct zn_cpu_time both_times(const struct zn_cpu_time *a, const struct z
 	return (struct zn_cpu_time){a->ns + b->ns, a->user + b->user, a->system + b->system};
 }
 
-/* A job without PrologFlags=Contain has a group for each of its steps, one after another. */
 static void count_cpu_time(struct zn_job_use *u, const struct zn_cgroup_folders *f)
 {
 	struct zn_cpu_time t = read_cpu_time(f);
@@ -107,6 +107,32 @@ static uint64_t count_on(struct zn_job_counter *c, uint64_t reading)
 		c->before += c->read;
 	c->read = reading;
 	return c->before + reading;
+}
+
+static void count_anew(struct zn_job_counter *c)
+{
+	c->before += c->read;
+	c->read = 0;
+}
+
+/* A job without PrologFlags=Contain has a group for each of its steps, one after another, all with the same path. A new
+ * one may have more at its first look than the one before it had at its last. */
+static void group_anew(struct zn_job_use *u)
+{
+	u->cpu_before = both_times(&u->cpu_before, &u->cpu_read);
+	u->cpu_read = (struct zn_cpu_time){0};
+	count_anew(&u->throttled);
+	for (size_t r = 0; r < ZN_PRESSURES; r++)
+		for (size_t k = 0; k < ZN_LEN(u->pressure[r]); k++)
+			count_anew(&u->pressure[r][k]);
+}
+
+/* 0: it is not there. */
+static uint64_t inode_of(const char *folder)
+{
+	struct stat st;
+
+	return folder[0] && stat(folder, &st) == 0 ? st.st_ino : 0;
 }
 
 static void read_throttling(struct zn_job_use *u, const struct zn_cgroup_folders *f)
@@ -210,7 +236,9 @@ static void read_memory(struct zn_job_use *u, const struct zn_cgroup_folders *f)
 	bool v2 = f->v2[ZN_CONTROLLER_MEMORY];
 	uint64_t needed;
 
-	u->limit = number_in(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
+	if (!read_file(folder, v2 ? "memory.max" : "memory.limit_in_bytes"))
+		return; /* this group has gone before others of the job: what it said last stays */
+	u->limit = number_at("\n");
 	if (u->limit >= NO_LIMIT)
 		u->limit = ZN_NOT_KNOWN;
 	u->peak = larger_of(u->peak, read_peak(f));
@@ -303,6 +331,23 @@ static void look_at_steps(struct zn_job_uses *all, const struct zn_job *job)
 	}
 }
 
+static void read_group(struct zn_job_use *u, const struct zn_cgroup_folders *f)
+{
+	uint64_t group = inode_of(f->at[ZN_CONTROLLER_CPUACCT]);
+	struct zn_job_use before;
+
+	if (u->group && group && group != u->group)
+		group_anew(u);
+	u->group = group ? group : u->group;
+	before = *u;
+	count_cpu_time(u, f);
+	read_throttling(u, f);
+	read_memory(u, f);
+	read_pressure(u, f);
+	if (inode_of(f->at[ZN_CONTROLLER_CPUACCT]) != group)
+		*u = before; /* another one took its place meanwhile */
+}
+
 static void use_look(struct zn_job_uses *all, const struct zn_job *job, uint64_t now_ns)
 {
 	const struct zn_cgroup_folders *f = &all->folders[job->slot];
@@ -315,10 +360,7 @@ static void use_look(struct zn_job_uses *all, const struct zn_job *job, uint64_t
 	read_cpus(u, f, job); /* what was told of it needs no group */
 	if (!has_group)
 		return;
-	count_cpu_time(u, f);
-	read_throttling(u, f);
-	read_memory(u, f);
-	read_pressure(u, f);
+	read_group(u, f);
 	look_at_steps(all, job);
 	if (!u->first_ns) {
 		u->first_ns = now_ns;

@@ -17,7 +17,7 @@ static struct zn_jobs jobs;
 static struct zn_job_uses uses;
 static struct zn_use use;
 static char tree[] = "/tmp/zernel-usage-XXXXXX";
-static bool version2;
+static bool version2, memory_gone;
 
 int zn_cgroup_tag(struct zn_arena *a, uint32_t slot, const char *path, char why[ZN_TEXT_MAX])
 {
@@ -29,7 +29,7 @@ static void find(const char *path, struct zn_cgroup_folders *to)
 {
 	CHECK_STR(path, "/slurm/job_4711");
 	for (enum zn_controller c = 0; c < ZN_CONTROLLERS; c++) {
-		snprintf(to->at[c], sizeof(to->at[c]), "%s", tree);
+		snprintf(to->at[c], sizeof(to->at[c]), "%s", c == ZN_CONTROLLER_MEMORY && memory_gone ? "" : tree);
 		to->v2[c] = version2;
 	}
 }
@@ -292,6 +292,63 @@ T(a_group_that_is_made_anew)
 	CHECK_EQ(use.now.throttled_ns, 310 * ZN_NS_PER_MS);
 }
 
+/* Another folder in the same place, while the one before it is still there: so it has another inode. */
+static void replace_group(void)
+{
+	char other[sizeof(tree) + 2];
+
+	snprintf(other, sizeof(other), "%s-2", tree);
+	if (mkdir(other, 0755))
+		abort();
+	take_away();
+	if (rename(other, tree))
+		abort();
+}
+
+/* The second step had used more by the first look at it than the first one by the last. */
+T(a_group_that_is_made_anew_and_has_used_more)
+{
+	struct zn_job *job = start(true);
+
+	put("cpu.stat", "usage_usec 3000000\nuser_usec 2000000\nsystem_usec 1000000\nthrottled_usec 50000\n");
+	put("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 total=5\n");
+	look(job, 1);
+	replace_group();
+	put("cpu.stat", "usage_usec 40000000\nuser_usec 30000000\nsystem_usec 10000000\nthrottled_usec 250000\n");
+	put("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=8\nfull avg10=0.00 total=6\n");
+	look(job, 1);
+	CHECK_EQ(use.cpu_ns, 43 * S);
+	CHECK_EQ(use.cpu_user_ns, 32 * S);
+	CHECK_EQ(use.now.throttled_ns, 300 * ZN_NS_PER_MS);
+	CHECK_EQ(use.now.pressure_ns[ZN_PRESSURE_IO][0], 15000);
+	put("cpu.stat", "usage_usec 41000000\nuser_usec 31000000\nsystem_usec 10000000\nthrottled_usec 250000\n");
+	look(job, 1);
+	CHECK_EQ(use.cpu_ns, 44 * S);
+}
+
+/* Version 1 has a group in each hierarchy, and they go one after another. */
+T(a_memory_group_that_goes_first)
+{
+	struct zn_job *job = start(false);
+	struct zn_job_shared *row = zn_job_shared_of(&jobs, job);
+	uint64_t ratio;
+
+	put("memory.limit_in_bytes", "104857600\n");
+	put("memory.max_usage_in_bytes", "52428800\n");
+	put("memory.stat", "total_rss 41943040\ntotal_shmem 0\ntotal_cache 0\n");
+	look(job, 1);
+	ratio = use.memory_ratio;
+	CHECK(ratio != ZN_NOT_KNOWN && use.now.limit == 100 * MIB);
+	memory_gone = true;
+	row->cgroups = 2;
+	look(job, 1);
+	memory_gone = false;
+	row->cgroups = 0;
+	look(job, 1);
+	CHECK_EQ(use.memory_ratio, ratio);
+	CHECK_EQ(use.peak, 50 * MIB);
+}
+
 /* Of a job that was there before the daemon, what it used since is held against the time since. */
 T(found)
 {
@@ -350,6 +407,8 @@ int main(void)
 	RUN(steps_are_looked_at);
 	RUN(groups_that_have_gone);
 	RUN(a_group_that_is_made_anew);
+	RUN(a_group_that_is_made_anew_and_has_used_more);
+	RUN(a_memory_group_that_goes_first);
 	RUN(found);
 	RUN(cpus);
 	RUN(strange_files);

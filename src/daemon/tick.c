@@ -107,7 +107,7 @@ static void hardware_tick(struct zn_daemon *d, uint64_t now_ns)
 	zn_fabric_tick(&d->fabric);
 }
 
-/* The process that the driver named lives for a moment longer. */
+/* The process that the driver named lives for a moment longer. One that began after that is another one. */
 static void xids_tick(struct zn_daemon *d)
 {
 	zn_xids_tick(&d->xids);
@@ -117,7 +117,7 @@ static void xids_tick(struct zn_daemon *d)
 		for (uint32_t r = 0; x->pid && !x->job[0] && r < d->agg.row_count; r++) {
 			const struct zn_proc *p = zn_arena_proc(d->agg.arena, d->agg.row[r]);
 
-			if (p && p->tgid == x->pid)
+			if (p && p->tgid == x->pid && p->first_ns <= x->last_ns)
 				snprintf(x->job, sizeof(x->job), "%s", zn_job_id(&d->jobs, p));
 		}
 	}
@@ -147,7 +147,7 @@ void zn_daemon_on_tick(struct zn_io *io, uint32_t events)
 		live_tick(d);
 	xids_tick(d);
 	zn_agg_tick(&d->agg, now);
-	zn_arena_carry(d->agg.arena); /* behind it: nothing is in shards, of which nothing shall be carried */
+	zn_arena_carry(d->agg.arena); /* behind it: so little is in shards that nothing of them is carried */
 	look_if_needed(d);
 	zn_budget_tick(&d->budget, now);
 	zn_rates_tick(&d->rates, &d->agg, now);

@@ -76,6 +76,7 @@ T(a_second_thread_that_launches_keeps_its_gpu_busy)
 	struct zn_hist *shard;
 
 	start();
+	zn_memory_record(&memory, p, ZN_H_LAUNCH, 5000, 0);
 	p->shard[2] = ZN_HISTS_MAX - 1;
 	shard = zn_arena_hist(&memory.arena, p->shard[2]);
 	for (int n = 0; n < 100; n++) {
@@ -89,6 +90,8 @@ T(a_second_thread_that_launches_keeps_its_gpu_busy)
 	zn_agg_refresh(&agg);
 	looks(10);
 	CHECK_EQ(now()->busy_ns, 100 * ZN_ACTIVITY_MS * MS);
+	CHECK_EQ(shard->launches, 0);
+	CHECK_EQ(p->count[ZN_C_LAUNCH_KERNEL], 100);
 }
 
 /* One a second: a twentieth of it, and at most a tenth more. */

@@ -224,23 +224,6 @@ static __always_inline void vmm_map_return(struct zn_call *c)
 		vmm_get(c, a.ctx);
 }
 
-#define UNMAP_MAX 64 /* mappings that one cuMemUnmap() may cover */
-
-/* Of the range of a cuMemUnmap: true if it is whole known mappings, one after the other, as the driver demands. */
-static __always_inline bool unmap_fits(__u64 at, __u64 end, __u32 id)
-{
-	struct zn_alloc_key key = {.addr = at, .id = id, .kind = ZN_ADDR_MAPPING};
-	struct zn_alloc *a;
-
-	for (int i = 0; i < UNMAP_MAX && key.addr < end; i++) {
-		a = bpf_map_lookup_elem(&allocs, &key);
-		if (!a || !a->bytes)
-			return false;
-		key.addr += a->bytes;
-	}
-	return key.addr == end;
-}
-
 /* Takes one mapping out, and what it was the last reference of. Returns its bytes; 0: there is none, or another thread
  * was faster. It is not static, so that it is verified once: its arguments are numbers. */
 __noinline __u64 unmap_one(__u32 row, __u32 id, __u64 at)
@@ -263,21 +246,52 @@ __noinline __u64 unmap_one(__u32 row, __u32 id, __u64 at)
 	return bytes;
 }
 
-/* (address, size): at its entry, because the last mapping of a released handle gives the handle back. */
-static __always_inline void vmm_unmap_entry(struct zn_frame *f, struct zn_thread *t)
-{
-	__u64 at = f->arg[0], bytes, end = at + f->arg[1];
+#define UNMAP_STEPS 64 /* mappings that are looked at by one call of unmap_part() */
+#define UNMAP_PARTS 64 /* of these for one cuMemUnmap() */
 
-	f->arg[FREED_KNOWN] = FREED_NOTHING;
-	if (!zn_proc_of(t) || !unmap_fits(at, end, t->id))
-		return;
-	f->arg[FREED_KNOWN] = FREED_REFERENCE;
-	for (int i = 0; i < UNMAP_MAX && at < end; i++) {
-		bytes = unmap_one(t->row, t->id, at);
+/* The next mappings of a range, which are taken out, or only looked at. Returns where it stopped; 0: at none. Like the
+ * one above it is verified once. */
+__noinline __u64 unmap_part(__u32 row, __u32 id, __u64 at, __u64 end, __u32 takes)
+{
+	struct zn_alloc_key key = {.id = id, .kind = ZN_ADDR_MAPPING};
+	struct zn_alloc *a;
+	__u64 bytes;
+
+	for (int i = 0; i < UNMAP_STEPS && at < end; i++) {
+		key.addr = at;
+		a = takes ? NULL : bpf_map_lookup_elem(&allocs, &key);
+		bytes = takes ? unmap_one(row, id, at) : a ? a->bytes : 0;
 		if (!bytes)
-			return;
+			return 0;
 		at += bytes;
 	}
+	return at;
+}
+
+static __always_inline __u64 unmap_range(struct zn_thread *t, __u64 at, __u64 end, bool takes)
+{
+	for (int i = 0; i < UNMAP_PARTS && at && at < end; i++)
+		at = unmap_part(t->row, t->id, at, end, takes);
+	return at;
+}
+
+/* (address, size): at its entry, because the last mapping of a released handle gives the handle back. The driver
+ * demands whole mappings, one after the other. */
+static __always_inline void vmm_unmap_entry(struct zn_frame *f, struct zn_thread *t)
+{
+	__u64 at = f->arg[0], end = at + f->arg[1], stopped;
+	struct zn_proc *p = zn_proc_of(t);
+
+	f->arg[FREED_KNOWN] = FREED_NOTHING;
+	if (!p)
+		return;
+	stopped = unmap_range(t, at, end, false);
+	if (stopped && stopped < end)
+		ZN_ADD(p->count[ZN_C_ALLOC_DROPPED], 1); /* too many: from now on its memory is not known */
+	if (stopped != end)
+		return;
+	f->arg[FREED_KNOWN] = FREED_REFERENCE;
+	unmap_range(t, at, end, true);
 }
 
 static __always_inline void vmm_unmap_return(struct zn_call *c)

@@ -140,6 +140,22 @@ static void vmm_shared(int gpu, uint64_t bytes)
 	must(cuda.cuMemUnmap(MAP_AT, bytes), 1, "cuMemUnmap of nothing");
 }
 
+#define PIECES 150
+
+/* A pool that grows by pieces, whose handles are released at once, and goes by one call. */
+static void vmm_pool(int gpu, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < PIECES; i++) {
+		uint64_t handle = create_physical(gpu, bytes);
+
+		must(cuda.cuMemMap(MAP_AT + i * bytes, bytes, 0, handle, 0), 0, "cuMemMap");
+		must(cuda.cuMemRelease(handle), 0, "cuMemRelease");
+	}
+	must(cuda.cuMemUnmap(MAP_AT, PIECES * bytes), 0, "cuMemUnmap of a pool");
+	for (int i = 0; i < PIECES; i++)
+		count_given(gpu, VMM, bytes);
+}
+
 /* Released before and after its unmapping, never mapped, and one that stays. */
 static void vmm_plain(int gpu, uint64_t bytes)
 {
@@ -193,6 +209,7 @@ static void *memory_on_gpu(void *arg)
 		take_and_give(&ways[i], gpu);
 	vmm_shared(gpu, (uint64_t)(gpu + 1) * 20 * MIB);
 	vmm_plain(gpu, (uint64_t)(gpu + 1) * 2 * MIB);
+	vmm_pool(gpu, 2 * MIB);
 	failing_free(gpu);
 	refused_memory(gpu);
 	return NULL;

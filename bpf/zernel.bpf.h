@@ -257,6 +257,7 @@ static __always_inline struct zn_thread *zn_thread_new(__u32 tid)
 		t->depth = t->ctx_depth = t->group_depth = 0;
 		t->group_start_ns = t->group_nested_ns = 0;
 		t->state_at = 0;
+		t->awaited = 0;
 		t->stack = 0;
 		return t;
 	}

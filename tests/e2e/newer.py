@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Functions that newer programs call, each with figures of its own: copies by a struct or in batches, memory that is
 set, registered or shared by several GPUs, green contexts, what loads code, and what NCCL has learnt since 2.27."""
-from harness import CUDA, NCCL, Actor, Daemon, check, equal, main, shared_daemon, test, test_shared, wait_until
+from harness import (CUDA, NCCL, Actor, Daemon, check, equal, main, shared_daemon, test, test_shared, wait_until,
+                     with_id)
 from figures import by, copies
+from lifecycle import entries
 
 MIB = 1 << 20
+THREAD_CACHE = 4096  # ZN_THREAD_CACHE
 # sizes of the structs of cuda.h, as words of 8 bytes, and where in them the kinds of memory and the extents are
 HELPERS = """
 def box(words, kinds, extents):
@@ -248,6 +251,22 @@ def communicators_whose_address_comes_too_late():
     equal(daemon.metrics().lost(), {"comm": 6}, "those that are made while the program goes on, too")
     actor.do("ok(nccl.ncclGroupStart()); split(3); nccl.fake_nccl_set(b'fail_next', 3); nccl.ncclGroupEnd()")
     equal(daemon.metrics().lost(), {"comm": 6}, "and none of a group that fails")
+
+
+@test
+def what_a_group_awaits_goes_with_its_thread():
+    """The next thread of the same place among those that are known has none of it."""
+    daemon, actor = started(Daemon(), nccl=True)
+    actor.do("comm, made = c_void_p(), (c_void_p * 8)(); ok(nccl.ncclCommInitAll(byref(comm), 1, None))")
+    actor.do("split = lambda i: nccl.ncclCommSplit(comm, i, 0, byref(made, 8 * i), None)")
+    actor.do("ok(nccl.ncclGroupStart()); [ok(split(i)) for i in range(8)]")
+    actor.kill()
+    wait_until(lambda: entries(daemon, "threads") == 0, "its end")
+    other = with_id(actor.pid + THREAD_CACHE, lambda: Actor(("nccl", NCCL)))
+    other.do("comm, made = c_void_p(), (c_void_p * 8)(); ok(nccl.ncclCommInitAll(byref(comm), 1, None))")
+    other.do("split = lambda i: nccl.ncclCommSplit(comm, i, 0, byref(made, 8 * i), None)")
+    other.do("ok(nccl.ncclGroupStart()); ok(split(0)); ok(nccl.ncclGroupEnd())")
+    equal(daemon.metrics().lost().get("comm", 0), 0, "communicators that were lost")
 
 
 @test_shared

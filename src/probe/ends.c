@@ -176,18 +176,19 @@ static void places_check(struct zn_probe *p, size_t i)
 	zn_bpf_map_piece_end(&piece);
 }
 
-/* Goes on where the last tick left off. A key that has gone leads to the first one. */
+/* Goes on where the last tick left off. A key that has gone leads to the first one: so the next one is asked for before
+ * one is taken out. */
 static void table_check(struct zn_probe *p, size_t i)
 {
 	int fd = p->map_fd[of_processes[i].map];
 	uint32_t *at = &p->end_at[i], tgid;
 
-	for (int n = 0; n < END_CHECKS; n++) {
-		if (bpf_map_get_next_key(fd, *at ? at : NULL, &tgid)) {
+	if (!*at && bpf_map_get_next_key(fd, NULL, at))
+		return;
+	for (int n = 0; n < END_CHECKS && *at; n++) {
+		tgid = *at;
+		if (bpf_map_get_next_key(fd, &tgid, at))
 			*at = 0;
-			return;
-		}
-		*at = tgid;
 		if (zn_process_ended(tgid))
 			of_processes[i].end(p, tgid);
 	}

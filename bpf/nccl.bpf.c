@@ -198,10 +198,10 @@ static __always_inline void skew_join(struct zn_proc *p, __u32 row, struct zn_co
 		zn_lost(ZN_LOST_SKEW);
 		return;
 	}
-	s->member[m].tgid = comm->tgid;
 	s->member[m].rank = comm->rank;
 	s->member[m].row = row;
 	s->member[m].id = p->id;
+	*(volatile __u32 *)&s->member[m].tgid = comm->tgid; /* last: who looks meanwhile knows that it joins */
 	s->nranks = comm->nranks;
 	comm->skew = slot;
 	comm->member = m;

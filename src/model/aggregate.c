@@ -425,12 +425,15 @@ static void note_waits(struct zn_agg *a, uint32_t row, const struct zn_proc *p, 
 		info->worker_tick_ns[i] = zn_counter_advance(&info->worker_ns[i], p->count[ZN_C_WORKER_BUSY_NS + i]);
 }
 
+/* Whoever joins is counted first, and written down then: its tgid last. */
 static bool has_members(const struct zn_agg *a, const struct zn_skew *s)
 {
 	for (uint32_t m = 0; m < ZN_SKEW_RANKS && m < s->members; m++) {
 		const struct zn_skew_rank *rank = &s->member[m];
+		bool joins = !__atomic_load_n(&rank->tgid, __ATOMIC_ACQUIRE);
+		const struct zn_proc *p = joins ? NULL : zn_arena_proc(a->arena, rank->row);
 
-		if (rank->id && rank->row < ZN_PROCS_MAX && a->info[rank->row].id == rank->id)
+		if (joins || (rank->id && p && p->id == rank->id))
 			return true;
 	}
 	return !s->members; /* the first one is about to join */

@@ -172,6 +172,29 @@ T(a_process_that_ends_while_it_is_gathered_keeps_its_last_launches)
 	start();
 }
 
+/* Whoever joins a communicator is counted before he is written down. */
+T(a_place_for_skew_stays_while_its_first_rank_joins)
+{
+	struct zn_skew *s;
+	struct zn_proc *p;
+
+	start();
+	p = claim(PID);
+	s = &memory.arena.skews[0];
+	memory.arena.shared->skew_used[0] = 1;
+	s->of = ZN_SKEW_OF(0, 1);
+	s->hash = 77;
+	s->members = 1;
+	zn_agg_tick(&agg, 5 * ZN_NS_PER_S);
+	CHECK_EQ(s->hash, 77);
+	s->member[0] = (struct zn_skew_rank){.tgid = PID, .row = row_of(p), .id = p->id};
+	zn_agg_tick(&agg, 6 * ZN_NS_PER_S);
+	CHECK_EQ(s->hash, 77);
+	s->member[0].id = 0; /* it has left */
+	zn_agg_tick(&agg, 7 * ZN_NS_PER_S);
+	CHECK_EQ(s->hash, 0);
+}
+
 T(one_more_than_there_are_rows)
 {
 	static struct zn_proc *p[ZN_PROCS_MAX];
@@ -977,6 +1000,7 @@ int main(void)
 	RUN(a_row_starts_anew);
 	RUN(launches_in_shards_are_those_of_their_process);
 	RUN(a_process_that_ends_while_it_is_gathered_keeps_its_last_launches);
+	RUN(a_place_for_skew_stays_while_its_first_rank_joins);
 	RUN(one_more_than_there_are_rows);
 	RUN(two_thousand_in_turn_leak_nothing);
 	RUN(one_more_than_there_are_histograms);

@@ -628,8 +628,8 @@ static inline int zn_job_ref_same(struct zn_job_ref a, struct zn_job_ref b)
  *
  * Threads that launch at the same time would wait for one another's additions. So only the first one, and each eighth
  * after it, adds the kernels that it launches, and its hits, to the process's own counters and histogram; the others
- * add them to shards, in turn. Each refresh moves what is in these to the process's (zn_arena_gather()); whoever reads
- * launches in between asks zn_arena_launches(). */
+ * add them to shards, in turn, but for launches that fail. Each refresh moves what is in these to the process's
+ * (zn_arena_gather()); whoever reads launches in between asks zn_arena_launches(). */
 #define ZN_SHARDS 7 /* beside the process's own; one less than a power of two */
 struct zn_proc {
 	__u32 tgid;

@@ -117,7 +117,6 @@ struct zn_call {
 	struct zn_thread *thread;
 	struct zn_proc *proc;
 	struct zn_frame *frame;
-	struct zn_hist *shard; /* of its thread; NULL: it adds to the process's own */
 	__u64 end_ns;
 	__u64 ns;        /* its duration without what the probes added */
 	__u64 allocated; /* bytes of the GPU's memory; 0: it takes none */
@@ -210,9 +209,9 @@ static __always_inline struct zn_hist *zn_shard_of(struct zn_thread *t)
 
 static __always_inline void zn_call_hit(struct zn_call *c, __u32 first, int family)
 {
-	struct zn_hist *shard = c->shard;
+	struct zn_hist *shard = family == ZN_FAM_CUDA_TRACE ? zn_shard_of(c->thread) : NULL;
 
-	if (family != ZN_FAM_CUDA_TRACE || !shard || first >= ZN_INSN_COUNT) {
+	if (!shard || first >= ZN_INSN_COUNT) {
 		ZN_ADD(c->proc->count[ZN_C_HIT(family, first)], 1);
 		return;
 	}
@@ -289,7 +288,6 @@ static __always_inline bool zn_call_return(struct zn_call *c, struct pt_regs *ct
 		zn_call_astray(c->thread, cookie, c->end_ns - c->frame->start_ns);
 		return false;
 	}
-	c->shard = family == ZN_FAM_CUDA_TRACE ? zn_shard_of(c->thread) : NULL;
 	c->result = ZN_RESULT(ctx);
 	c->shape = ZN_COOKIE_SHAPE(cookie);
 	c->detail = ZN_COOKIE_DETAIL(cookie);

@@ -71,16 +71,17 @@ static __always_inline bool launch_spared(struct zn_thread *t, struct pt_regs *c
 	return true;
 }
 
-static __always_inline void launch_record(struct zn_call *c)
+/* A kernel that was launched, by a thread that has a shard. What is rare is its process's own: errors are never more
+ * than launches. */
+static __always_inline bool launch_sharded(const struct zn_call *c, __u32 kind)
 {
-	struct zn_hist *h = c->shard ? c->shard : zn_hist_of(c->proc, ZN_H_LAUNCH);
+	struct zn_hist *shard = zn_shard_of(c->thread);
 
-	if (ZN_RARE(c->thread->shard == ZN_SHARD_NOT))
-		zn_shard_claim(c->thread, c->proc);
-	if (h)
-		zn_hist_record(h, c->ns);
-	if (h && ZN_RARE(c->result))
-		ZN_ADD(h->errors, 1);
+	if (!shard || kind != ZN_C_LAUNCH_KERNEL || c->result)
+		return false;
+	ZN_ADD(shard->launches, 1);
+	zn_hist_record(shard, c->ns);
+	return true;
 }
 
 static __always_inline void launch_return(struct pt_regs *ctx, struct zn_call *c)
@@ -90,18 +91,18 @@ static __always_inline void launch_return(struct pt_regs *ctx, struct zn_call *c
 	if (kind != ZN_C_LAUNCH_GRAPH && c->frame->arg[0])
 		kind = ZN_C_LAUNCH_CAPTURED;
 	ZN_OPAQUE(kind);
-	if (kind > ZN_C_LAUNCH_CAPTURED)
+	if (kind > ZN_C_LAUNCH_CAPTURED || launch_sharded(c, kind))
 		return;
-	if (c->shard && kind == ZN_C_LAUNCH_KERNEL && !c->result) /* errors shall not be more than launches */
-		ZN_ADD(c->shard->launches, 1);
-	else
-		ZN_ADD(c->proc->count[kind], 1);
+	ZN_ADD(c->proc->count[kind], 1);
 	if (ZN_RARE(c->result)) {
 		ZN_ADD(c->proc->count[ZN_C_LAUNCH_ERRORS], 1);
 		zn_failed(ctx, c);
 	}
-	if (kind != ZN_C_LAUNCH_CAPTURED)
-		launch_record(c);
+	if (kind == ZN_C_LAUNCH_CAPTURED)
+		return;
+	zn_record(c->proc, ZN_H_LAUNCH, c->ns, 0, c->result != 0);
+	if (ZN_RARE(c->thread->shard == ZN_SHARD_NOT))
+		zn_shard_claim(c->thread, c->proc);
 }
 
 static __always_inline void capture_return(struct zn_call *c, bool begin)

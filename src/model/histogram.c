@@ -161,7 +161,6 @@ static void max_raise(__u64 *max_ns, __u64 to)
 void zn_hist_gather(struct zn_hist *to, struct zn_hist *from)
 {
 	zn_move(&to->calls, &from->calls);
-	zn_move(&to->errors, &from->errors);
 	zn_move(&to->sum_ns, &from->sum_ns);
 	max_raise(&to->max_ns, __atomic_load_n(&from->max_ns, __ATOMIC_RELAXED));
 	for (uint32_t i = 0; i < ZN_BUCKETS; i++)

@@ -88,25 +88,11 @@ static struct zn_cpu_time both_times(const struct zn_cpu_time *a, const struct z
 	return (struct zn_cpu_time){a->ns + b->ns, a->user + b->user, a->system + b->system};
 }
 
-static void count_cpu_time(struct zn_job_use *u, const struct zn_cgroup_folders *f)
+/* What is read begins at 0 again, what is told goes on. */
+static void cpu_anew(struct zn_job_use *u)
 {
-	struct zn_cpu_time t = read_cpu_time(f);
-
-	if (!t.ns)
-		return;
-	if (t.ns < u->cpu_read.ns)
-		u->cpu_before = both_times(&u->cpu_before, &u->cpu_read);
-	u->cpu_read = t;
-	u->cpu = both_times(&u->cpu_before, &t);
-}
-
-/* The same of a counter that nothing tells when its group goes: it is as of the last look. */
-static uint64_t count_on(struct zn_job_counter *c, uint64_t reading)
-{
-	if (reading < c->read)
-		c->before += c->read;
-	c->read = reading;
-	return c->before + reading;
+	u->cpu_before = both_times(&u->cpu_before, &u->cpu_read);
+	u->cpu_read = (struct zn_cpu_time){0};
 }
 
 static void count_anew(struct zn_job_counter *c)
@@ -115,12 +101,32 @@ static void count_anew(struct zn_job_counter *c)
 	c->read = 0;
 }
 
+static void count_cpu_time(struct zn_job_use *u, const struct zn_cgroup_folders *f)
+{
+	struct zn_cpu_time t = read_cpu_time(f);
+
+	if (!t.ns)
+		return;
+	if (t.ns < u->cpu_read.ns)
+		cpu_anew(u);
+	u->cpu_read = t;
+	u->cpu = both_times(&u->cpu_before, &t);
+}
+
+/* The same of a counter that nothing tells when its group goes: it is as of the last look. */
+static uint64_t count_on(struct zn_job_counter *c, uint64_t reading)
+{
+	if (reading < c->read)
+		count_anew(c);
+	c->read = reading;
+	return c->before + reading;
+}
+
 /* A job without PrologFlags=Contain has a group for each of its steps, one after another, all with the same path. A new
  * one may have more at its first look than the one before it had at its last. */
 static void group_anew(struct zn_job_use *u)
 {
-	u->cpu_before = both_times(&u->cpu_before, &u->cpu_read);
-	u->cpu_read = (struct zn_cpu_time){0};
+	cpu_anew(u);
 	count_anew(&u->throttled);
 	for (size_t r = 0; r < ZN_PRESSURES; r++)
 		for (size_t k = 0; k < ZN_LEN(u->pressure[r]); k++)

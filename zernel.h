@@ -800,7 +800,7 @@ enum zn_loss {
 };
 
 /* Tables of the kernel that several owners share. Columns: name of the enum; what the log calls it; what it counts that
- * is refused, of enum zn_loss. */
+ * is refused, of enum zn_loss; of SHARD nothing is: who finds none adds to his process's own. */
 #define ZN_QUOTAS(X)                                                                                                   \
 	X(PROCESS, "processes", PROCESS)                                                                               \
 	X(HISTOGRAM, "histograms", SERIES)                                                                             \

@@ -221,14 +221,13 @@ def bench_launch(run):
         From 6.11 on the kernel makes a system call at the return of a probed function, which takes longer while
         system calls are watched: that is most of what all families add, as the last row of each shows: empty programs
         at both ends of the function, at both of system calls, and at switches and wakings. The kernel emulates a few
-        instructions
-        (`push`, `branch`) and single-steps all others, which costs another trap: each row says how far behind the
-        entry the probe stands, and on what. {STEPPED} of the fake library stands for functions that begin with
-        nothing that is emulated; the functions of drivers 525 to 550 begin with a compare. Without a GPU each call
-        of a real driver returns an error at once, and each of these is noted by its name, which no call that
+        instructions (`push`, `branch`) and single-steps all others, which costs another trap: each row says how far
+        behind the entry the probe stands, and on what. {STEPPED} of the fake library stands for functions that begin
+        with nothing that is emulated; the functions of drivers 525 to 550 begin with a compare. Without a GPU each
+        call of a real driver returns an error at once, and each of these is noted by its name, which no call that
         succeeds costs: its rows have no limit. With 4 threads on {os.cpu_count()} cores, as many run at once as there
-        are cores. The least adds to the same counters from each, which costs more in some starts than in others: cores
-        wait for one another's cache lines.""")
+        are cores. The least adds to the same counters from each, which costs more in some starts than in others:
+        cores wait for one another's cache lines.""")
 
 
 # ---- the cost of a system call and of a switch ----

@@ -30,7 +30,6 @@ struct pt_regs {
 #define ZN_STACK_ARG8(r)     ((r)->sp + 16)
 #define ZN_STACK_STRUCT(r)   ((r)->sp + 8)
 #define ZN_INIT_RANK_RANK(r) ((r)->dx)
-#define ZN_SYS_NUMBER(r)     ((r)->orig_ax) /* of the system call that the thread is in */
 #define ZN_NR_WRITE          1
 #define ZN_NR_MMAP           9
 #define ZN_NR_MUNMAP         11
@@ -53,11 +52,6 @@ struct pt_regs {
 #define ZN_CALL_ARG4(r)          ((r)->r10)
 #define ZN_CALL_NUMBER(r)        ((r)->orig_ax)
 #define ZN_CALL_OF_32_BITS(info) ((info)->status & 2) /* TS_COMPAT: the numbers are others */
-/* The second and third argument and the number, as they lie in struct pt_regs: all of it has 168 bytes. */
-struct zn_call_regs {
-	unsigned long dx, si, di, orig_ax;
-};
-#define ZN_CALL_REGS_AT(r) ((const void *)&(r)->dx)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31];
@@ -88,9 +82,6 @@ struct pt_regs {
 #define ZN_CALL_ARG4(r)          ((r)->regs[3])
 #define ZN_CALL_NUMBER(r)        ((__s64)(__s32)(r)->syscallno)
 #define ZN_CALL_OF_32_BITS(info) ((info)->flags >> 22 & 1) /* TIF_32BIT */
-#define zn_call_regs             pt_regs                   /* the number lies behind all others */
-#define ZN_CALL_REGS_AT(r)       ((const void *)(r))
-#define ZN_SYS_NUMBER(r)         ((r)->syscallno)
 #define ZN_NR_IOCTL              29
 #define ZN_NR_WRITE              64
 #define ZN_NR_WRITEV             66

@@ -172,10 +172,8 @@ int kreturn_receive(struct pt_regs *ctx)
 static __always_inline void send_time(struct zn_proc *p, int result, __u64 now)
 {
 	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	__s32 number = -1;
 
-	bpf_probe_read_kernel(&number, sizeof(number), &ZN_SYS_NUMBER(regs));
-	if (zn_is_send(number))
+	if (zn_is_send((__s64)ZN_CALL_NUMBER(regs)))
 		zn_send_end(p, now, result);
 }
 

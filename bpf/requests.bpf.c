@@ -89,20 +89,20 @@ static __always_inline struct vector vector_of_message(__u64 message)
 
 static __always_inline struct vector vector_of_call(void)
 {
-	const struct pt_regs *at = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	struct zn_call_regs regs = {};
+	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	__u64 second = ZN_CALL_ARG2(regs), third = ZN_CALL_ARG3(regs);
 
-	if (is_of_32_bits() || bpf_probe_read_kernel(&regs, sizeof(regs), ZN_CALL_REGS_AT(at)))
+	if (is_of_32_bits())
 		return (struct vector){};
-	switch ((__s64)ZN_CALL_NUMBER(&regs)) {
+	switch ((__s64)ZN_CALL_NUMBER(regs)) {
 	case ZN_NR_READ:
 	case ZN_NR_WRITE:
 	case ZN_NR_RECVFROM:
-	case ZN_NR_SENDTO: return (struct vector){ZN_CALL_ARG2(&regs), ONE};
+	case ZN_NR_SENDTO: return (struct vector){second, ONE};
 	case ZN_NR_READV:
-	case ZN_NR_WRITEV: return (struct vector){ZN_CALL_ARG2(&regs), ZN_CALL_ARG3(&regs) & 0x7ff};
+	case ZN_NR_WRITEV: return (struct vector){second, third & 0x7ff};
 	case ZN_NR_RECVMSG:
-	case ZN_NR_SENDMSG: return vector_of_message(ZN_CALL_ARG2(&regs));
+	case ZN_NR_SENDMSG: return vector_of_message(second);
 	}
 	return (struct vector){};
 }

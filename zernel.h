@@ -6141,6 +6141,7 @@ struct zn_selector {
 	uint32_t q;         /* of a quantile, in per mille */
 	uint64_t window_ns; /* of a past */
 	uint64_t id;        /* equal for what has the same past */
+	uint64_t began_ns;  /* since when it is looked at each tick, also by earlier rules; 0: not known */
 	struct zn_matcher matcher[ZN_MATCHERS_MAX];
 };
 enum zn_clear { ZN_CLEAR_NOT /* when expr does not hold */, ZN_CLEAR_AT, ZN_CLEAR_WHEN };
@@ -6306,7 +6307,7 @@ struct zn_rule_work {
 	const struct zn_rule_node *first; /* of a rule with clear at: its first comparison */
 	double clear_at;
 	uint64_t now_ns, wall_ms; /* of this evaluation */
-	uint64_t began_ns;        /* since when these rules are evaluated each tick; 0: not known */
+	uint64_t last_ns;         /* of the one before */
 	uint64_t lost;            /* instances and series without room */
 	struct zn_element element[ZN_ELEMENTS_MAX];
 	uint32_t element_count;
@@ -6319,6 +6320,7 @@ struct zn_rule_work {
 	struct zn_past past[ZN_PASTS_MAX];
 	uint32_t past_count;
 	struct zn_quota past_quota;
+	uint64_t refused_ns[ZN_QUOTA_OWNERS]; /* by owner: when a series of his found no room last */
 	uint16_t past_slot[2 * ZN_PASTS_MAX]; /* plus 1 */
 };
 struct zn_instance {
@@ -6403,7 +6405,8 @@ enum zn_alert_state zn_alerts_rule_state(const struct zn_alerts *a, const struct
 size_t zn_alert_labels(const struct zn_alert *alert, struct zn_label to[ZN_LABELS_MAX]);
 const char *zn_alert_label(const struct zn_alert *alert, const char *name); /* of the instance; "" if it has none */
 bool zn_alert_label_add(struct zn_alert *alert, struct zn_str name, struct zn_str value); /* false: no room */
-/* summary, description or runbook_url, filled in as of the last evaluation; nothing if the rule has none. */
+/* summary, description or runbook_url, filled in as of the last evaluation; nothing if the rule has none. What there is
+ * no room for is cut off, and it ends in "...", for which there must be room. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name);
 
 /* ---- alert/findings.c (zn_finding): alerts that are about a job. ---- */
@@ -6614,6 +6617,8 @@ struct pollfd zn_destination_poll(const struct zn_destination *s);
 void zn_destination_step(struct zn_destination *s, short ready, uint64_t now_ns); /* after poll(), or when it is due */
 bool zn_destination_busy(const struct zn_destination *s); /* it has deliveries, and does not wait after a failure */
 void zn_destination_close(struct zn_destination *s);
+/* The addresses of a URL's host by /etc/hosts, or another file like it, of which the first 16 MiB are read. How many. */
+size_t zn_destination_hosts(const char *path, const struct zn_url *url, struct zn_peer to[ZN_PEERS_MAX]);
 
 /* ---- worker/inquiry.c (zn_inquiry_): one question to NCCL's RAS service at a time. ---- */
 
@@ -9693,6 +9698,7 @@ struct zn_pairs {
 struct zn_notified {
 	uint64_t id;                  /* of the alert */
 	uint64_t starts_ns, ends_ns;  /* of zn_now_ns(); ends_ns 0: it fires */
+	uint64_t since_ms;            /* when it began, by the clock of then: a clock that is set moves no alert */
 	uint64_t number[ZN_TO_COUNT]; /* of the first delivery that says that it was resolved; 0: none does */
 	bool seen;
 	double value; /* as are the next two, of when it last fired */
@@ -9924,7 +9930,10 @@ void zn_buffer_put(struct zn_buffer *b);
 #define ZN_CONNS          1024 /* --max-connections, unless it is given */
 #define ZN_CONNS_PER_PEER 512  /* --max-connections-per-peer, unless it is given */
 #define ZN_REFUSED_MAX    64   /* clients beyond these limits that are just being told so */
-#define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX)
+#define ZN_ACCEPTS        64   /* of one listener in one turn */
+/* What is closed in a turn keeps its slot until the end of it, and each newcomer of the turn may have taken another's
+ * place. */
+#define ZN_CONN_SLOTS     (ZN_CONNS_MAX + ZN_REFUSED_MAX + 2 * ZN_LISTEN_MAX * ZN_ACCEPTS)
 #define ZN_WRITE_PER_TURN (1 << 20)
 
 struct zn_conn;
@@ -10028,6 +10037,7 @@ struct zn_listener {
 	bool ws;
 	bool local; /* a Unix socket: it has no port, and its clients need no token */
 	bool waits; /* others have the port: it does not listen yet */
+	int told;   /* why not, as it was logged last: -errno */
 	union {
 		struct sockaddr any;
 		struct sockaddr_in6 v6; /* the longest */
@@ -10238,6 +10248,7 @@ struct zn_client {
 	struct zn_str answer; /* the last JSON object, checked, or text, in the buffer it came into */
 	bool unreachable;     /* the last failure was a connection that did not come about */
 	bool refused;         /* it was an answer of a daemon that says no */
+	bool misused;         /* what was asked for cannot be; why has the daemon's words */
 	char why[128];        /* of the last failure */
 };
 /* The arguments that all client verbs take: [URL] [--token-file FILE], and those that are about a job: [JOB | PID]. */

@@ -200,6 +200,8 @@ const char zn_alerts_defaults[] =
 	"  keep_firing_for 60s\n"
 	"  summary   a table was full, so something was not measured: {{what}}\n";
 
+#define NO_BUDGET 1e300 /* above all shares, and still a number for rules that multiply it */
+
 static int read_rules(struct zn_alerts *a, struct zn_rules *to, char why[ZN_TEXT_MAX])
 {
 	struct zn_str defaults = {zn_alerts_defaults, sizeof(zn_alerts_defaults) - 1};
@@ -225,13 +227,13 @@ int zn_alerts_open(
 
 	zn_pages_clear(a, offsetof(struct zn_alerts, book));
 	a->work.past_count = 0;
-	a->work.began_ns = 0;
 	memset(a->work.past_slot, 0, sizeof(a->work.past_slot));
+	memset(a->work.refused_ns, 0, sizeof(a->work.refused_ns));
 	a->work.lost = 0;
 	a->work.past_quota = (struct zn_quota){0};
 	a->room[ZN_ROOM_CRITICAL].size = CRITICAL_PLACES;
 	a->room[ZN_ROOM_ALL].size = ZN_ALERTS_OWN - CRITICAL_PLACES;
-	a->names = (struct zn_rule_names){type, o->overhead_budget ? (double)o->overhead_budget / PPM : DBL_MAX};
+	a->names = (struct zn_rule_names){type, o->overhead_budget ? (double)o->overhead_budget / PPM : NO_BUDGET};
 	a->file = o->alerts;
 	a->next_id = zn_wall_ms() << 20;
 	a->rules = &a->book[0];
@@ -327,6 +329,8 @@ const char *zn_alert_label(const struct zn_alert *alert, const char *name)
 	return label_of(alert, zn_str_of(name)).at;
 }
 
+#define CUT_OFF "..."
+
 /* An alert that sums up many instances has no description, and a summary of its own. */
 void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const char *name)
 {
@@ -338,9 +342,15 @@ void zn_alert_annotation(struct zn_out *o, const struct zn_alert *alert, const c
 	} all[] = {{"summary", alert->summed ? more : r->summary},
 		{"description", alert->summed ? zn_str_of("") : r->description}, {"runbook_url", r->runbook}};
 
+	o->cap -= strlen(CUT_OFF);
 	for (size_t i = 0; i < ZN_LEN(all); i++)
 		if (!strcmp(name, all[i].name))
 			zn_fill_text(o, all[i].text, alert->value, label_of, alert);
+	o->cap += strlen(CUT_OFF);
+	if (!o->full)
+		return;
+	o->full = false;
+	zn_out_text(o, CUT_OFF);
 }
 
 /* ---- States. ---- */
@@ -584,6 +594,27 @@ static void sweep_inactive(struct zn_alerts *a, uint64_t now_ns)
 	a->count = kept;
 }
 
+static struct zn_rules *book_in_use(struct zn_alerts *a)
+{
+	return &a->book[a->rules == &a->book[1]];
+}
+
+static void selectors_begin(struct zn_rules *r, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < r->selector_count; i++)
+		if (!r->selector[i].began_ns)
+			r->selector[i].began_ns = now_ns;
+}
+
+/* What other rules looked at before was looked at ever since; what only new ones look at was not. */
+static void selectors_go_on(struct zn_rules *r, const struct zn_rules *before)
+{
+	for (uint32_t i = 0; i < r->selector_count; i++)
+		for (uint32_t k = 0; k < before->selector_count; k++)
+			if (before->selector[k].id == r->selector[i].id)
+				r->selector[i].began_ns = before->selector[k].began_ns;
+}
+
 void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
 {
 	uint64_t start_ns = zn_now_ns();
@@ -591,7 +622,7 @@ void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
 	a->work.rules = a->rules;
 	a->work.now_ns = now_ns;
 	a->work.wall_ms = zn_wall_ms();
-	a->work.began_ns = a->work.began_ns ? a->work.began_ns : now_ns;
+	selectors_begin(book_in_use(a), now_ns);
 	count_places(a);
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
 		struct evaluation e = {a, &a->rules->rule[i], now_ns, 0};
@@ -629,8 +660,8 @@ int zn_alerts_reload(struct zn_alerts *a, char why[ZN_TEXT_MAX])
 			a->alert[i].rule = rule;
 	}
 	sweep_inactive(a, zn_now_ns());
+	selectors_go_on(fresh, a->rules);
 	a->rules = fresh;
-	a->work.began_ns = 0; /* what only new rules look at was not looked at before */
 	snprintf(why, ZN_TEXT_MAX, "alert rules in use: %u", fresh->rule_count);
 	return 0;
 }

@@ -118,12 +118,27 @@ static void point_add(struct zn_past *past, uint64_t ns, double total)
 		past->count++;
 }
 
+/* When a series of this owner found no room last; 0: each has had some. */
+static uint64_t *refused_ns_of(struct zn_rule_work *w, uint32_t whose)
+{
+	return &w->refused_ns[whose % ZN_LEN(w->refused_ns)];
+}
+
+/* For how long each series of an owner was seen that there was. The tick at which one found no room is none of them. */
+static uint64_t looked_ns(struct zn_rule_work *w, uint32_t whose, const struct zn_selector *sel)
+{
+	uint64_t refused_ns = *refused_ns_of(w, whose), ran_ns = sel->began_ns ? w->now_ns - sel->began_ns : 0;
+	uint64_t since_ns = refused_ns < w->last_ns ? w->last_ns - refused_ns : 0;
+
+	return refused_ns && since_ns < ran_ns ? since_ns : ran_ns;
+}
+
 /* A counter that began within the window was 0 then; when a gauge began says nothing. One that hides its 0 was 0 for as
- * long as these rules looked and did not see it. */
+ * long as these rules looked and did not see it: not while there was no room for its past. */
 static void past_begin(
 	struct zn_rule_work *w, struct zn_past *past, const struct zn_selector *sel, const struct zn_sample *s)
 {
-	uint64_t ran_ns = w->began_ns ? w->now_ns - w->began_ns : 0, age_ns, step_ns;
+	uint64_t ran_ns = looked_ns(w, past->whose, sel), age_ns, step_ns;
 
 	if (!sel->counter || !s->since_ms)
 		return;
@@ -159,6 +174,7 @@ static struct zn_past *past_of(
 	whose = whose_sample(w, s);
 	if (!zn_quota_take(&w->past_quota, whose)) {
 		w->lost++;
+		*refused_ns_of(w, whose) = w->now_ns;
 		return NULL;
 	}
 	past = &w->past[w->past_count++];
@@ -258,6 +274,7 @@ static void past_index(struct zn_rule_work *w)
 
 void zn_rule_sweep(struct zn_rule_work *w)
 {
+	w->last_ns = w->now_ns;
 	uint32_t had = w->past_count;
 
 	for (uint32_t i = 0; i < w->past_count;)
@@ -495,7 +512,7 @@ static struct vector run_scalar(
 		if (!calculate_element(n->op, a, b, &e))
 			continue;
 		if (n == w->first)
-			e.loose = (uint8_t)compare_values(n->op < ZN_OP_LT ? ZN_OP_GT : ZN_OP_LT, a, w->clear_at);
+			e.loose = (uint8_t)compare_values(n->op, a, w->clear_at);
 		w->element[kept++] = e;
 	}
 	w->element_count = kept;

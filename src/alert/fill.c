@@ -87,6 +87,17 @@ static void fill_value(struct zn_out *o, struct zn_str form, double value)
 	}
 }
 
+/* As much of it as there is room for, in whole characters. */
+static void fill_part(struct zn_out *o, struct zn_str part)
+{
+	size_t room = o->full ? 0 : o->cap - o->len, len = part.len < room ? part.len : room;
+
+	while (len && len < part.len && (part.at[len] & 0xc0) == 0x80)
+		len--;
+	zn_out_bytes(o, part.at, len);
+	o->full |= len < part.len;
+}
+
 void zn_fill_text(struct zn_out *o, struct zn_str text, double value,
 	struct zn_str (*label)(const void *of, struct zn_str), const void *of)
 {
@@ -97,14 +108,11 @@ void zn_fill_text(struct zn_out *o, struct zn_str text, double value,
 		return;
 	end = text.at + text.len;
 	for (; zn_fill_next(text, &inside, &from, &behind); text = zn_str_between(behind, end)) {
-		zn_out_bytes(o, text.at, (size_t)(from - text.at));
-		if (inside.len >= 5 && !memcmp(inside.at, "value", 5) && (inside.len == 5 || inside.at[5] == '|')) {
+		fill_part(o, zn_str_between(text.at, from));
+		if (inside.len >= 5 && !memcmp(inside.at, "value", 5) && (inside.len == 5 || inside.at[5] == '|'))
 			fill_value(o, inside, value);
-		} else {
-			struct zn_str filled = label(of, inside);
-
-			zn_out_bytes(o, filled.at, filled.len);
-		}
+		else
+			fill_part(o, label(of, inside));
 	}
-	zn_out_bytes(o, text.at, text.len);
+	fill_part(o, text);
 }

@@ -81,19 +81,30 @@ static void fill_labels(struct zn_pairs *to, const struct zn_alert *a)
 		put_label(to, &label[i]);
 }
 
+#define TEXT_LEAST 16 /* what is shorter would say nothing */
+
+/* What it is cut off for lack of room ends in "...". */
+static void put_annotation(struct zn_pairs *to, const struct zn_alert *a, const char *name)
+{
+	char text[ZN_PAIRS_BYTES];
+	size_t taken = to->len + strlen(name) + 2;
+	struct zn_out o = {.at = text, .cap = sizeof(text) - taken};
+
+	if (taken + TEXT_LEAST > sizeof(text))
+		return;
+	zn_alert_annotation(&o, a, name);
+	put_pair(to, zn_str_of(name), (struct zn_str){text, o.len});
+}
+
+/* The longest is the last one. */
 static void fill_notified(struct zn_notified *t, const struct zn_alert *a)
 {
-	static const char *const names[] = {"summary", "description", "runbook_url"};
-	char text[ZN_PAIRS_BYTES];
+	static const char *const names[] = {"summary", "runbook_url", "description"};
 
 	fill_labels(&t->labels, a);
 	t->annotations.len = 0;
-	for (size_t i = 0; i < ZN_LEN(names); i++) {
-		struct zn_out o = {.at = text, .cap = sizeof(text)};
-
-		zn_alert_annotation(&o, a, names[i]);
-		put_pair(&t->annotations, zn_str_of(names[i]), (struct zn_str){text, o.len});
-	}
+	for (size_t i = 0; i < ZN_LEN(names); i++)
+		put_annotation(&t->annotations, a, names[i]);
 	t->value = a->value;
 }
 
@@ -149,6 +160,7 @@ static void note_alert(struct zn_notify *n, const struct zn_alert *a)
 	t = &n->notified[n->count++];
 	t->id = a->id;
 	t->starts_ns = a->since_ns;
+	t->since_ms = zn_state_wall_ms(n->state, a->since_ns);
 	t->ends_ns = 0;
 	memset(t->number, 0, sizeof(t->number));
 	t->seen = true;
@@ -228,10 +240,17 @@ static void put_labels(const struct zn_notify *n, struct zn_json *j, const struc
 	zn_json_close(j, '}');
 }
 
+/* How long an alert fires on where nothing more is heard of it. A message goes at a tick. */
+static uint64_t lasts_ns(const struct zn_options *o)
+{
+	uint64_t ms = o->notify_repeat_ms > o->push_interval_ms ? o->notify_repeat_ms : o->push_interval_ms;
+
+	return REPEATS * ms * ZN_NS_PER_MS;
+}
+
 static void put_for_alertmanager(const struct zn_notify *n, struct zn_json *j, const struct zn_notified *t)
 {
-	uint64_t lasts_ns = REPEATS * n->state->options->notify_repeat_ms * ZN_NS_PER_MS;
-	uint64_t ends_ns = t->ends_ns ? t->ends_ns : n->now_ns + lasts_ns;
+	uint64_t ends_ns = t->ends_ns ? t->ends_ns : n->now_ns + lasts_ns(n->state->options);
 	char text[128];
 
 	zn_json_open(j, '{');
@@ -254,7 +273,7 @@ static void put_for_webhook(const struct zn_notify *n, struct zn_json *j, const 
 	put_labels(n, j, t);
 	zn_json_key(j, "value");
 	zn_json_double(j, t->value);
-	zn_json_key_u64(j, "since_ms", zn_state_wall_ms(n->state, t->starts_ns));
+	zn_json_key_u64(j, "since_ms", t->since_ms);
 	if (t->ends_ns)
 		zn_json_key_u64(j, "ends_ms", zn_state_wall_ms(n->state, t->ends_ns));
 	else

@@ -637,6 +637,52 @@ T(errors_from_before_the_rules)
 	options.alerts[0] = '\0';
 }
 
+/* The rules are read again between an error and the next tick. */
+T(the_first_errors_before_rules_are_read_again)
+{
+	char why[ZN_TEXT_MAX];
+	struct series *s;
+
+	start();
+	ticks(3);
+	s = ADD("zernel_job_cuda_errors_total", 7, {"job_id", "4711"}, {"error", "CUDA_ERROR_ILLEGAL_ADDRESS"});
+	s->since_ms = zn_wall_ms() - 600000;
+	s->hides_0 = true;
+	CHECK_EQ(zn_alerts_reload(&alerts, why), 0);
+	tick();
+	CHECK_EQ(state_of("cuda_context_lost"), ZN_FIRING);
+}
+
+/* The value is that of clear at, and the condition holds. */
+T(the_limit_itself_may_clear)
+{
+	struct series *s;
+
+	rules("alert test\n expr test >= 10\n clear at 10\n for 2s\n");
+	s = ADD("test", 10);
+	ticks(5);
+	CHECK_EQ(state_of("test"), ZN_FIRING);
+	s->value = 9;
+	tick();
+	CHECK_EQ(state_of("test"), ZN_INACTIVE);
+}
+
+/* No number is above that of a budget that is off, and rules may reckon with it. */
+T(a_multiple_of_no_budget)
+{
+	start();
+	options.overhead_budget = 0;
+	options.alerts[0] = '\0';
+	snprintf(options.alerts, sizeof(options.alerts), "/tmp/alert_test.%d", getpid());
+	write_file("alert test\n expr zernel_overhead_ratio > overhead_budget * 2\n");
+	open_alerts(&alerts, &options, type_of_name, (struct zn_rule_source){walk, NULL});
+	ADD("zernel_overhead_ratio", 50, {"pid", "4242"});
+	ticks(40);
+	CHECK_EQ(alerts.count, 0);
+	unlink(options.alerts);
+	options.alerts[0] = '\0';
+}
+
 /* A process gets a job by hand, and outlives it. */
 T(old_errors_of_a_process_whose_job_changes)
 {
@@ -1035,6 +1081,9 @@ int main(void)
 	RUN(gpu_allocation_failed);
 	RUN(the_first_errors_of_an_old_job);
 	RUN(errors_from_before_the_rules);
+	RUN(the_first_errors_before_rules_are_read_again);
+	RUN(the_limit_itself_may_clear);
+	RUN(a_multiple_of_no_budget);
 	RUN(old_errors_of_a_process_whose_job_changes);
 	RUN(requests_failing);
 	RUN(data_starvation);

@@ -19,7 +19,7 @@ static int type_of(const char *metric)
 		const char *name;
 		enum zn_metric_type type;
 	} types[] = {{"g", ZN_METRIC_GAUGE}, {"h", ZN_METRIC_GAUGE}, {"total", ZN_METRIC_GAUGE},
-		{"many", ZN_METRIC_GAUGE}, {"crowd", ZN_METRIC_GAUGE}, {"c", ZN_METRIC_COUNTER},
+		{"many", ZN_METRIC_GAUGE}, {"crowd", ZN_METRIC_COUNTER}, {"c", ZN_METRIC_COUNTER},
 		{"s", ZN_METRIC_SUMMARY}, {"s_count", ZN_METRIC_GAUGE}, {"wide", ZN_METRIC_GAUGE},
 		{"zernel_anomaly_score", ZN_METRIC_GAUGE}};
 
@@ -40,6 +40,8 @@ static const struct {
 
 static double counter, counter_since_s; /* of c{a="1"}; since: 0: not known */
 static uint32_t many, crowd;            /* series of the metrics of these names; labels: i, pid */
+static uint32_t crowd_first;            /* of these, which are not there before it */
+static uint64_t began_ns;               /* since when the rules look at all */
 static bool gone, hides_0;
 static struct zn_hist hist;
 
@@ -71,8 +73,10 @@ static void walk(
 			: !strcmp(wanted->metric, "crowd")    ? crowd
 							      : 0;
 		i < count; i++) {
-		struct zn_sample s = {.label_count = 1, .value = i};
+		struct zn_sample s = {.label_count = 1, .value = i, .since_ms = 1, .hides_0 = hides_0};
 
+		if (*wanted->metric == 'c' && i < crowd_first)
+			continue;
 		snprintf(number, sizeof(number), "%u", i);
 		s.label[0] = (struct zn_label){text(*wanted->metric == 'm' ? "i" : "pid"), text(number)};
 		sample(to, &s);
@@ -144,6 +148,8 @@ static void run_at(double seconds)
 	result_len = result_count = 0;
 	result[0] = '\0';
 	memset(cleared, 0, sizeof(cleared));
+	for (uint32_t i = 0; i < rules.selector_count; i++)
+		rules.selector[i].began_ns = began_ns;
 	for (uint32_t i = 0; i < rules.rule_count; i++)
 		zn_rule_run(&work, &rules.rule[i], note, NULL);
 	zn_rule_sweep(&work);
@@ -471,7 +477,7 @@ T(a_user_has_a_share_of_the_pasts)
 	work.past_quota = (struct zn_quota){0};
 	memset(work.past_slot, 0, sizeof(work.past_slot));
 	work.whose = owner_of_pid;
-	expression("slope(crowd[2s]) >= 0 or slope(many[2s]) >= 0");
+	expression("rate(crowd[2s]) >= 0 or slope(many[2s]) >= 0");
 	crowd = ZN_PASTS_MAX + 7;
 	many = 11;
 	run_at(1);
@@ -482,6 +488,38 @@ T(a_user_has_a_share_of_the_pasts)
 	run_at(3);
 	CHECK_EQ(work.past_count, 0);
 	CHECK_EQ(work.past_quota.used, 0);
+	work.whose = NULL;
+}
+
+/* What had no room for its past was not 0 all the time that the rules looked. */
+T(old_counts_of_a_series_that_had_no_room)
+{
+	const uint32_t share = (ZN_PASTS_MAX - ZN_PASTS_MAX / 8) / 2;
+	char two[64];
+
+	work.past_count = 0;
+	work.past_quota = (struct zn_quota){0};
+	memset(work.past_slot, 0, sizeof(work.past_slot));
+	work.whose = owner_of_pid;
+	expression("increase(crowd[4s]) >= 0");
+	began_ns = 1000 * ZN_NS_PER_S;
+	hides_0 = true;
+	crowd = share + 2;
+	for (int i = 0; i < 9; i++)
+		run_at(1 + i);
+	CHECK_EQ(work.past_count, share);
+	crowd_first = share;
+	run_at(10); /* the others go */
+	run_at(11);
+	CHECK_EQ(work.past_count, 2);
+	CHECK_EQ(result_count, 0);
+	run_at(12);
+	snprintf(two, sizeof(two), "pid=%u:0 pid=%u:0", share, share + 1);
+	CHECK_STR(result, two);
+	crowd_first = crowd = 0;
+	hides_0 = false;
+	began_ns = 0;
+	run_at(13);
 	work.whose = NULL;
 }
 
@@ -527,17 +565,17 @@ T(the_first_of_what_is_rare)
 {
 	hides_0 = true;
 	over_time("increase(c[4s]) >= 0", 50, "- - 5 6 6 6 6", "- - - 1 1 1 1"); /* nobody knows when they began */
-	work.began_ns = 1100 * ZN_NS_PER_S; /* as the first value of over_time() comes */
+	began_ns = 1100 * ZN_NS_PER_S; /* as the first value of over_time() comes */
 	over_time("increase(c[4s]) >= 0", 50, "5 6", "- 1");
 	over_time("increase(c[4s]) >= 0", 50, "- - 5 6 6 6 6", "- - 5 6 6 6 1");
 	over_time("rate(c[4s]) >= 0", 50, "- - 5 6", "- - 2.5 2");
 	over_time("increase(c[4s]) >= 0", 101, "- - 5", "- - 5");
 	over_time("increase(c[4s]) >= 0", 0, "- - 5 6", "- - - 1");
-	work.began_ns = 1050 * ZN_NS_PER_S;
+	began_ns = 1050 * ZN_NS_PER_S;
 	over_time("rate(c[4s]) >= 0", 50, "- - 8 8 8 8 8", "- - 2 2 2 2 0");
 	hides_0 = false;
 	over_time("increase(c[4s]) >= 0", 50, "- - 5 6", "- - - 1");
-	work.began_ns = 0;
+	began_ns = 0;
 }
 
 static double gauge_at; /* g of the second, for time_to() */
@@ -601,11 +639,12 @@ T(clearing)
 	static const struct {
 		const char *rule;
 		const char *clear; /* of g: a letter for 1, 2, 3 and NaN: c clear, h holds, - neither */
-	} rows[] = {{"expr g > 2", "cch-"}, {"expr g > 2\n clear at 1", "c-h-"}, {"expr g >= 2\n clear at 1", "chh-"},
-		{"expr g < 2\n clear at 3", "h-c-"}, {"expr g > 2 and total > 1\n clear at 1", "c-h-"},
-		{"expr g > 2 and total > 9\n clear at 1", "cccc"}, {"expr g > 2 unless total > 1\n clear at 1", "cccc"},
-		{"expr g > 2\n clear when g == 2", "-ch-"}, {"expr g > 2\n clear when total == 6", "cchc"},
-		{"expr g > 2\n clear when h > 0", "c-h-"}};
+	} rows[] = {{"expr g > 2", "cch-"}, {"expr g > 2\n clear at 1", "c-h-"}, {"expr g >= 2\n clear at 1", "-hh-"},
+		{"expr g >= 2\n clear at 2", "chh-"}, {"expr g <= 2\n clear at 2", "hhc-"},
+		{"expr g > 2\n clear at 2", "cch-"}, {"expr g < 2\n clear at 3", "h-c-"},
+		{"expr g > 2 and total > 1\n clear at 1", "c-h-"}, {"expr g > 2 and total > 9\n clear at 1", "cccc"},
+		{"expr g > 2 unless total > 1\n clear at 1", "cccc"}, {"expr g > 2\n clear when g == 2", "-ch-"},
+		{"expr g > 2\n clear when total == 6", "cchc"}, {"expr g > 2\n clear when h > 0", "c-h-"}};
 
 	for (size_t i = 0; i < ZN_LEN(rows); i++) {
 		static char rule[256];
@@ -656,6 +695,7 @@ int main(void)
 	RUN(a_limit_has_a_unit);
 	RUN(full_tables);
 	RUN(a_user_has_a_share_of_the_pasts);
+	RUN(old_counts_of_a_series_that_had_no_room);
 	RUN(past);
 	RUN(the_first_of_what_is_rare);
 	RUN(slopes);

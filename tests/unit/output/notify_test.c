@@ -60,6 +60,8 @@ static struct zn_rule wordy = {.name = "wordy", .severity = "warning"};
 static void begin(void)
 {
 	alerts.count = 0;
+	options.push_interval_ms = 1000;
+	options.notify_repeat_ms = 60000;
 	sender = (struct zn_sender){.worker.fd = 0, .destinations = {1, 1, 0}};
 	memset(deliveries, 0, sizeof(deliveries));
 	now_ns = view.start_ns = 1000 * ZN_NS_PER_S;
@@ -141,12 +143,47 @@ T(the_clock_is_set_back_while_an_alert_fires)
 	view.start_wall_ms -= 3600 * 1000;
 	for (int i = 0; i < 60; i++)
 		tick();
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"since_ms\":1711800001123,"));
 	CHECK(strstr(text[ZN_TO_ALERTMANAGER],
 		"\"startsAt\":\"2024-03-30T11:00:01.123Z\",\"endsAt\":\"2024-03-30T11:04:01"));
 	resolve_all();
 	tick();
 	CHECK(strstr(text[ZN_TO_ALERTMANAGER],
 		"\"startsAt\":\"2024-03-30T11:00:01.123Z\",\"endsAt\":\"2024-03-30T11:01:03"));
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"status\":\"resolved\"") &&
+		strstr(text[ZN_TO_WEBHOOK], "\"since_ms\":1711800001123,")); /* as it was told of */
+}
+
+/* A message goes at a tick: with few of these, what is told lasts longer. */
+T(what_fires_lasts_until_the_next_tick)
+{
+	begin();
+	options.push_interval_ms = 60000;
+	options.notify_repeat_ms = 15000;
+	tick();
+	fire("0");
+	tick();
+	CHECK(strstr(text[ZN_TO_ALERTMANAGER],
+		"\"startsAt\":\"2024-03-30T12:00:01.123Z\",\"endsAt\":\"2024-03-30T12:03:02"));
+}
+
+/* Three texts that have no room together: the address is whole, and what is cut off says so. */
+T(long_texts)
+{
+	static char many[800];
+
+	begin();
+	memset(many, 'd', sizeof(many) - 1);
+	wordy.summary = (struct zn_str){"It is too long.", 15};
+	wordy.description = (struct zn_str){many, sizeof(many) - 1};
+	wordy.runbook = (struct zn_str){"http://wiki/runbook", 19};
+	fire("0");
+	alerts.alert[0].rule = &wordy;
+	tick();
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"summary\":\"It is too long.\""));
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "\"runbook_url\":\"http://wiki/runbook\""));
+	CHECK(strstr(text[ZN_TO_WEBHOOK], "ddd...\""));
+	wordy.description = wordy.runbook = (struct zn_str){NULL, 0};
 }
 
 T(alertmanagers_are_told_again)
@@ -449,6 +486,8 @@ int main(void)
 {
 	RUN(an_alert_fires_and_is_resolved);
 	RUN(the_clock_is_set_back_while_an_alert_fires);
+	RUN(what_fires_lasts_until_the_next_tick);
+	RUN(long_texts);
 	RUN(alertmanagers_are_told_again);
 	RUN(the_webhook_is_told_what_fires_after_a_start);
 	RUN(a_rule_that_waits_long);

@@ -15,6 +15,7 @@
 #define LABEL_MAX    63
 #define CLASS_IN     1
 #define FLAG_ANSWER  0x8000
+#define FLAG_CUT     0x0200 /* it had no room for all */
 #define FLAG_ASK     0x0100 /* recursion desired */
 #define CODE_MASK    0xf
 #define NO_NAME      3 /* NXDOMAIN */
@@ -264,8 +265,7 @@ static void take_address(struct zn_peer *p, const uint8_t *at, enum zn_dns_type 
 	}
 }
 
-/* Of the names that it leads to, too: what the server says of them is believed. An answer that is cut has some
- * addresses, which do. */
+/* Of the names that it leads to, too: what the server says of them is believed. */
 static int read_records(const uint8_t *at, size_t len, const struct zn_dns_wanted *want)
 {
 	enum zn_dns_type type = get_u16(want->question + want->question_len - 4);
@@ -289,14 +289,17 @@ static int read_records(const uint8_t *at, size_t len, const struct zn_dns_wante
 	return found;
 }
 
+/* An answer that is cut has some addresses, which do; or none, by a server that has no time now. */
 int zn_dns_answer(const uint8_t *at, size_t len, const struct zn_dns_wanted *want)
 {
 	unsigned code;
+	int found;
 
 	if (!answers_question(at, len, want->question, want->question_len))
 		return -EAGAIN;
 	code = get_u16(at + 2) & CODE_MASK;
 	if (code)
 		return code == NO_NAME ? 0 : -EBADMSG;
-	return read_records(at, len, want);
+	found = read_records(at, len, want);
+	return !found && get_u16(at + 2) & FLAG_CUT ? -EBADMSG : found;
 }

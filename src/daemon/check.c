@@ -149,12 +149,13 @@ void zn_service_ask(struct zn_service *s)
 
 /* ---- its options ---- */
 
-/* NAME=VALUE as in a shell: the value may be in quotes, which say where it ends. */
+/* NAME=VALUE as in a shell: the value may be in quotes, which say where it ends. What the caller's environment has
+ * stays. */
 static void set_option(char *line)
 {
 	char *value = strchr(line, '='), *end;
 
-	if (!value || strncmp(line, "ZERNEL_", strlen("ZERNEL_")))
+	if (!value)
 		return;
 	*value++ = '\0';
 	end = value + strlen(value);
@@ -167,17 +168,40 @@ static void set_option(char *line)
 	setenv(line, value, 0);
 }
 
+#define OPTION_LINES 256 /* of all files; there are fewer options */
+
+struct option_lines {
+	char *line[OPTION_LINES];
+	size_t count;
+};
+
+static void keep_lines(struct option_lines *all, FILE *f)
+{
+	char line[4096], *at;
+
+	while (all->count < OPTION_LINES && fgets(line, sizeof(line), f)) {
+		at = line + strspn(line, " \t");
+		if (!strncmp(at, "ZERNEL_", strlen("ZERNEL_")) && (at = strdup(at)))
+			all->line[all->count++] = at;
+	}
+}
+
+/* Of one that comes twice systemd takes the last, of all files. */
 bool zn_service_options(const struct zn_service *s)
 {
-	char line[4096];
+	struct option_lines all = {.count = 0};
 	FILE *f;
 
 	for (size_t i = 0; i < s->options_count; i++) {
 		f = fopen(s->options[i], "re");
-		while (f && fgets(line, sizeof(line), f))
-			set_option(line + strspn(line, " \t"));
-		if (f)
-			fclose(f);
+		if (!f)
+			continue;
+		keep_lines(&all, f);
+		fclose(f);
+	}
+	while (all.count) {
+		set_option(all.line[--all.count]);
+		free(all.line[all.count]);
 	}
 	return s->options_count > 0;
 }

@@ -206,22 +206,30 @@ struct kept {
 	uint64_t ms;
 };
 
+/* An empty text: it is not to be had, or not for the asker. */
+static struct zn_str read_for(struct zn_control_request *r, const char *name)
+{
+	struct zn_str text = read_file(r, name);
+
+	return text.len && !zn_json_check(text) && may_read(r, text) ? text : (struct zn_str){r->report, 0};
+}
+
 /* when: the member that says of when it is */
 static void keep_newer(struct zn_control_request *r, struct kept *k, const char *name, const char *when)
 {
-	struct zn_str text = read_file(r, name);
-	uint64_t ms = zn_json_integer(zn_json_member(text, when));
+	struct zn_str text = read_for(r, name);
+	uint64_t ms = text.len ? zn_json_integer(zn_json_member(text, when)) : 0;
 
-	if (!text.len || zn_json_check(text) || !may_read(r, text) || (k->name[0] && ms <= k->ms))
+	if (!text.len || (k->name[0] && ms <= k->ms))
 		return;
 	k->ms = ms;
 	snprintf(k->name, sizeof(k->name), "%s", name);
 }
 
-/* An empty text: there is none. */
+/* An empty text: there is none. The file may be another one by now. */
 static struct zn_str read_kept(struct zn_control_request *r, const struct kept *k)
 {
-	return k->name[0] ? read_file(r, k->name) : (struct zn_str){r->report, 0};
+	return k->name[0] ? read_for(r, k->name) : (struct zn_str){r->report, 0};
 }
 
 /* Restarts of a job whose files are looked at: the one that was asked for, else that of the job, else all; none without

@@ -20,13 +20,12 @@
 
 #include "zernel.h"
 
-#define UNSENT_BYTES     (64 << 10) /* that the kernel may hold for a client who does not read: else up to 4 MiB each */
-#define BACKLOG          1024
-#define ACCEPTS_PER_TURN 64
-#define REST_MS          100
-#define LOCAL            "unix:"
-#define LOCAL_MODE       0660 /* of a Unix socket: who may connect is up to its owner and group */
-#define AGAIN_S          5    /* until a port that others have is tried again */
+#define UNSENT_BYTES (64 << 10) /* that the kernel may hold for a client who does not read: else up to 4 MiB each */
+#define BACKLOG      1024
+#define REST_MS      100
+#define LOCAL        "unix:"
+#define LOCAL_MODE   0660 /* of a Unix socket: who may connect is up to its owner and group */
+#define AGAIN_S      5    /* until a port that others have is tried again */
 
 static void listen_for(struct zn_serve *s, uint32_t events)
 {
@@ -111,7 +110,7 @@ static void listener_ready(struct zn_io *io, uint32_t events)
 	struct zn_listener *from = (struct zn_listener *)io;
 
 	(void)events;
-	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+	for (int i = 0; i < ZN_ACCEPTS; i++) {
 		struct address a = {.len = sizeof(a.local)};
 		int fd = accept4(io->fd, &a.any, &a.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
@@ -282,18 +281,39 @@ static void log_missing(const char *why, const struct address *a)
 	zn_log(ZN_ERROR, "serve: %s%s; all else goes on, and it is tried again every %d s", why, whose, AGAIN_S);
 }
 
+/* bind() says EINVAL where it went well before, and listen() failed. */
+static int take_port(struct zn_serve *s, struct zn_listener *l)
+{
+	if (bind(l->io.fd, &l->at.any, l->at_len) && errno != EINVAL)
+		return -errno;
+	return listen(l->io.fd, BACKLOG) ? -errno : zn_loop_add(s->loop, &l->io, EPOLLIN);
+}
+
+static void tell_of_port(struct zn_listener *l, int err)
+{
+	if (err != l->told && err != -EADDRINUSE)
+		zn_log(ZN_ERROR, "serve: cannot listen on port %u: %s%s", l->port, strerror(-err),
+			hint_of(-err, l->ws));
+	l->told = err;
+}
+
 void zn_listen_tick(struct zn_serve *s, uint64_t now_ns)
 {
+	int err;
+
 	if (!s->stats.ports_missing || now_ns < s->again_ns)
 		return;
 	s->again_ns = now_ns + AGAIN_S * ZN_NS_PER_S;
 	for (uint32_t i = 0; i < s->listener_count; i++) {
 		struct zn_listener *l = &s->listener[i];
 
-		/* bind() says EINVAL where it went well before, and listen() failed */
-		if (!l->waits || (bind(l->io.fd, &l->at.any, l->at_len) && errno != EINVAL) ||
-			listen(l->io.fd, BACKLOG) || zn_loop_add(s->loop, &l->io, EPOLLIN))
+		if (!l->waits)
 			continue;
+		err = take_port(s, l);
+		if (err) {
+			tell_of_port(l, err);
+			continue;
+		}
 		l->waits = false;
 		s->stats.ports_missing--;
 		zn_log(ZN_INFO, "serve: port %u is free, and served from now on", l->port);

@@ -195,7 +195,7 @@ static const struct {
 	{"pid", read_pid, "the id of a process"},
 	{"job", read_stacks_job, "1 to 63 of A-Z a-z 0-9 . _ + -"},
 	{"seconds", read_seconds, "a whole number from 1 to " TEXT(PPROF_SECONDS)},
-	{"cause", read_cause, "launch, gpu, nccl, alloc or load"},
+	{"cause", read_cause, "launch, gpu, nccl, alloc, load, cpu, data, dist, io, runqueue or other"},
 };
 
 int zn_filter_stacks(struct zn_stacks_query *q, struct zn_str query, char why[ZN_TEXT_MAX])
@@ -250,6 +250,7 @@ static int bad_collect(const char *what, char why[ZN_TEXT_MAX])
 	return -EINVAL;
 }
 
+/* Of what another parameter holds, nothing is asked here: not even that it is well-formed. */
 int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_MAX])
 {
 	char name[NAME_BYTES], value[VALUE_BYTES];
@@ -257,17 +258,18 @@ int zn_filter_collect(uint32_t *collect, struct zn_str query, char why[ZN_TEXT_M
 	int got;
 
 	*collect = 0;
-	while ((got = zn_http_pair(&query, name, sizeof(name), value, sizeof(value))) > 0) {
-		if (strcmp(name, "collect[]")) {
-			if (!strncmp(name, "collect", 7) || !strncmp(name, "exclude", 7))
-				return bad_collect("unknown parameter", why);
+	while ((got = zn_http_pair(&query, name, sizeof(name), value, sizeof(value))) != 0) {
+		if (strncmp(name, "collect", 7) && strncmp(name, "exclude", 7))
 			continue;
-		}
+		if (got < 0)
+			return bad_collect("the query has a parameter that is too long or not well-formed", why);
+		if (strcmp(name, "collect[]"))
+			return bad_collect("unknown parameter", why);
 		for (i = 0; i < ZN_COLLECT_COUNT && strcmp(collects[i], value); i++)
 			;
 		if (i == ZN_COLLECT_COUNT)
 			return bad_collect("unknown value of collect[]", why);
 		*collect |= 1u << i;
 	}
-	return got ? bad_collect("the query has a parameter that is too long or not well-formed", why) : 0;
+	return 0;
 }

@@ -221,7 +221,7 @@ static void get_speedscope(struct zn_serve *s, const struct zn_request_key *key,
 	finish_answer(s, to, &o, "application/json");
 }
 
-static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain);
+static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain, size_t least);
 
 /* Compressed as a file, whatever the client takes: its readers unpack it themselves, if it is. */
 static void get_profile(struct zn_serve *s, const struct zn_request_key *key, struct zn_answer *to)
@@ -233,7 +233,7 @@ static void get_profile(struct zn_serve *s, const struct zn_request_key *key, st
 		return;
 	zn_pprof_profile(&o, s->state, &key->stacks);
 	finish_answer(s, to, &o, "application/octet-stream");
-	small = to->body ? compress_buffer(s, to->body) : NULL;
+	small = to->body ? compress_buffer(s, to->body, 1) : NULL;
 	if (!small)
 		return;
 	zn_buffer_put(to->body);
@@ -250,7 +250,7 @@ static void get_profiles(struct zn_serve *s, const struct zn_request_key *key, s
 		return;
 	zn_out_text(&o,
 		"/debug/pprof/profile?seconds=&pid=&job=&cause=\n"
-		"calls of GPU libraries by the Python functions that made them: see docs/STACKS.md\n");
+		"where time goes, by the Python functions that it goes to: see docs/STACKS.md\n");
 	finish_answer(s, to, &o, "text/plain; charset=utf-8");
 }
 
@@ -332,10 +332,11 @@ static void render_answer(struct zn_serve *s, const struct zn_request_key *key)
 		s->stats.scrape_ns = zn_now_ns() - start_ns;
 }
 
-static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain)
+/* What is shorter than that may become longer by it. */
+static struct zn_buffer *compress_buffer(struct zn_serve *s, const struct zn_buffer *plain, size_t least)
 {
-	struct zn_buffer *b = plain->len >= ZN_GZIP_MIN && plain->len <= ZN_GZIP_MAX ? zn_buffer_free(s) : NULL;
-	struct zn_out o = {.cap = plain->len};
+	struct zn_buffer *b = plain->len >= least && plain->len <= ZN_GZIP_MAX ? zn_buffer_free(s) : NULL;
+	struct zn_out o = {.cap = plain->len < ZN_GZIP_MIN ? 2 * ZN_GZIP_MIN : plain->len};
 
 	if (!b)
 		return NULL;
@@ -364,7 +365,7 @@ static struct zn_buffer *packed_answer(struct zn_serve *s)
 	if (s->shared.body == &s->page[0])
 		return &s->page[1];
 	if (!s->packed)
-		s->packed = compress_buffer(s, s->shared.body);
+		s->packed = compress_buffer(s, s->shared.body, ZN_GZIP_MIN);
 	return s->packed ? s->packed : s->shared.body;
 }
 

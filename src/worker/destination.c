@@ -20,7 +20,8 @@
 #define IDLE_S      50 /* that a connection is kept without a request */
 #define SAY_S       60 /* between two lines about refusals */
 #define FILE_BYTES  65536
-#define DNS_BYTES   4096 /* of an answer; servers send 512 to who asks as we do */
+#define HOSTS_BYTES (16 << 20) /* of /etc/hosts, in which large sites have each node */
+#define DNS_BYTES   4096       /* of an answer; servers send 512 to who asks as we do */
 #define CHUNK_BYTES 16384
 
 static const struct {
@@ -302,6 +303,38 @@ static struct zn_str read_text(const char *path, char *to, size_t cap)
 	return (struct zn_str){to, len};
 }
 
+/* What is in the buffer is lines, but for the end of it. Returns how much of it they were; a line that fills the buffer
+ * is passed over. */
+static size_t whole_lines(const char *text, size_t len, size_t cap)
+{
+	const char *end = memrchr(text, '\n', len);
+
+	return end ? (size_t)(end + 1 - text) : len == cap ? len : 0;
+}
+
+size_t zn_destination_hosts(const char *path, const struct zn_url *url, struct zn_peer to[ZN_PEERS_MAX])
+{
+	static char text[FILE_BYTES];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	size_t len = 0, used, count = 0, found;
+	struct zn_peer peer[ZN_PEERS_MAX];
+	ssize_t n = fd < 0 ? 0 : 1;
+
+	for (size_t total = 0; n > 0 && count < ZN_PEERS_MAX && total < HOSTS_BYTES; total += (size_t)n) {
+		n = read(fd, text + len, sizeof(text) - len);
+		len += n > 0 ? (size_t)n : 0;
+		used = n > 0 ? whole_lines(text, len, sizeof(text)) : len;
+		found = zn_hosts_find((struct zn_str){text, used}, url->host, url->port, peer);
+		for (size_t i = 0; i < found && count < ZN_PEERS_MAX; i++)
+			to[count++] = peer[i];
+		len -= used;
+		memmove(text, text + used, len);
+	}
+	if (fd >= 0)
+		close(fd);
+	return count;
+}
+
 /* Asks the server at hand, of the servers in turn as often as resolv.conf says, for both kinds of addresses. */
 static int ask_server(struct zn_destination *s)
 {
@@ -371,8 +404,7 @@ static void look_up(struct zn_destination *s, uint64_t now_ns)
 	s->reply.status = 0;
 	s->peer_count = zn_peer_read(&s->peer[0], s->url.host, s->url.port);
 	if (!s->peer_count)
-		s->peer_count =
-			zn_hosts_find(read_text(s->hosts, text, sizeof(text)), s->url.host, s->url.port, s->peer);
+		s->peer_count = zn_destination_hosts(s->hosts, &s->url, s->peer);
 	if (s->peer_count) {
 		connect_next(s, 0, now_ns);
 		return;

@@ -129,6 +129,8 @@ int zn_reader_open(struct zn_reader *r, size_t bytes, void (*answer)(void *page)
 	}
 	pid = fork();
 	if (pid == 0)
+		close(ends[0]);
+	if (pid == 0)
 		keep_reader(ends[1], r->shared, answer);
 	close(ends[1]);
 	r->fd = ends[0];

@@ -27,6 +27,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Sockets whose port others had at the start: each is given its own once that is free. The rest is no descriptor. Where
+ * there is one, what a port below 1024 takes is kept too: the filter and Landlock allow it for these alone. */
+#define WAITING_MAX (2 * ZN_LISTEN_MAX)
+static uint32_t waiting[WAITING_MAX] = {[0 ... WAITING_MAX - 1] = UINT32_MAX};
+static uint16_t waiting_port[WAITING_MAX];
+static unsigned waiting_count;
+
+void zn_sandbox_listen(int fd, uint16_t port)
+{
+	if (waiting_count == WAITING_MAX)
+		return;
+	waiting[waiting_count] = (uint32_t)fd;
+	waiting_port[waiting_count++] = port;
+}
+
 static const int kept[] = {
 	CAP_SYS_PTRACE,         /* /proc/PID/maps, environ, fd of any process */
 	CAP_DAC_READ_SEARCH,    /* libraries in private directories */
@@ -59,15 +74,22 @@ static int keep_capabilities(struct __user_cap_data_struct want[2])
 	return syscall(SYS_capset, &head, want) ? -errno : 0;
 }
 
+static void want_capability(struct __user_cap_data_struct want[2], int cap)
+{
+	want[cap / 32].permitted |= 1U << (cap % 32);
+}
+
 /* perf-event uprobes need more, so a kernel without multi-uprobe links leaves the daemon CAP_SYS_ADMIN. */
 int zn_sandbox_capabilities(bool sys_admin)
 {
 	struct __user_cap_data_struct want[2] = {{0}};
 
 	for (size_t i = 0; i < ZN_LEN(kept); i++)
-		want[kept[i] / 32].permitted |= 1U << (kept[i] % 32);
+		want_capability(want, kept[i]);
 	if (sys_admin)
-		want[CAP_SYS_ADMIN / 32].permitted |= 1U << (CAP_SYS_ADMIN % 32);
+		want_capability(want, CAP_SYS_ADMIN);
+	if (waiting_count)
+		want_capability(want, CAP_NET_BIND_SERVICE);
 	return keep_capabilities(want);
 }
 
@@ -186,20 +208,6 @@ static uint32_t own_pid[1];
 
 /* The thread of the loop has a filter before the others do; then all get one. */
 static const uint32_t further_filter[] = {SECCOMP_SET_MODE_FILTER};
-
-/* Sockets whose port others had at the start: each is given its own once that is free. The rest is no descriptor. */
-#define WAITING_MAX (2 * ZN_LISTEN_MAX)
-static uint32_t waiting[WAITING_MAX] = {[0 ... WAITING_MAX - 1] = UINT32_MAX};
-static uint16_t waiting_port[WAITING_MAX];
-static unsigned waiting_count;
-
-void zn_sandbox_listen(int fd, uint16_t port)
-{
-	if (waiting_count == WAITING_MAX)
-		return;
-	waiting[waiting_count] = (uint32_t)fd;
-	waiting_port[waiting_count++] = port;
-}
 
 /* The writer makes new files alone. It finds a folder too, by a descriptor that reads nothing. */
 static const uint32_t making[] = {O_CREAT | O_EXCL, O_PATH | O_DIRECTORY};
@@ -465,8 +473,10 @@ static int give_up_most(void)
 {
 	struct __user_cap_data_struct want[2] = {{0}};
 
-	want[CAP_BPF / 32].permitted |= 1U << (CAP_BPF % 32);
-	want[CAP_DAC_READ_SEARCH / 32].permitted |= 1U << (CAP_DAC_READ_SEARCH % 32);
+	want_capability(want, CAP_BPF);
+	want_capability(want, CAP_DAC_READ_SEARCH);
+	if (waiting_count)
+		want_capability(want, CAP_NET_BIND_SERVICE);
 	return keep_capabilities(want);
 }
 

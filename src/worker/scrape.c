@@ -177,16 +177,13 @@ static void begin_scrape(struct zn_scrape *s, uint64_t now_ns)
 
 bool zn_scrape_init(struct zn_scrape *s, const char *url, struct zn_scrape_done *done)
 {
-	static char hosts[65536];
 	struct zn_peer peers[ZN_PEERS_MAX];
-	int n;
 
 	*s = (struct zn_scrape){.fd = -1, .due_ns = UINT64_MAX, .done = done};
 	if (!url[0] || zn_url_read(&s->url, (struct zn_str){url, strlen(url)}))
 		return !url[0];
 	if (!zn_peer_read(&s->peer, s->url.host, s->url.port)) {
-		n = zn_file_read("/etc/hosts", hosts, sizeof(hosts));
-		if (!zn_hosts_find((struct zn_str){hosts, n > 0 ? (size_t)n : 0}, s->url.host, s->url.port, peers))
+		if (!zn_destination_hosts("/etc/hosts", &s->url, peers))
 			return false;
 		s->peer = peers[0];
 	}

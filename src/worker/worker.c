@@ -13,9 +13,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -96,13 +98,25 @@ void zn_worker_close(struct zn_worker *c)
 	*c = (struct zn_worker){.fd = -1};
 }
 
-/* Closes all descriptors but the socket and the standard ones. Before Linux 5.9 they stay open, and so does the
- * daemon's end of the socket: then the child does not end by itself. */
+/* One by one where the kernel has no such call (before 5.9), or systemd does not know it and so refuses it. */
+static void close_between(unsigned first, unsigned last)
+{
+	struct rlimit files = {0};
+
+	if (!close_range(first, last, 0))
+		return;
+	getrlimit(RLIMIT_NOFILE, &files);
+	for (unsigned fd = first; fd <= last && fd < files.rlim_cur; fd++)
+		close((int)fd);
+}
+
+/* Closes all descriptors but the socket and the standard ones: a child that kept the daemon's end of the socket would
+ * not see that end. */
 static void close_others(int socket)
 {
 	if (socket > 3)
-		close_range(3, (unsigned)socket - 1, 0);
-	close_range((unsigned)socket + 1, ~0U, 0);
+		close_between(3, (unsigned)socket - 1);
+	close_between((unsigned)socket + 1, UINT_MAX);
 }
 
 /* Standard error stays: it is where the log goes. */

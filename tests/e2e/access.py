@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Who may ask: tokens and their change while the daemon runs, names of the node, Unix sockets, and what `zernel`
 says."""
+import contextlib
 import os
 import re
 import signal
@@ -368,6 +369,36 @@ def a_service_starts_without_its_port():
     equal(missing(path), 1, "ports that others have")
     equal(run([ZERNEL, "health", f"unix:{path}"]).returncode, 0, "it is no fault of the node")
     process.kill()
+    wait_until(lambda: missing(path) == 0, "the port")
+    equal(ask(port, "/health")[0], 200, "who answers there now")
+    check(any(f"port {port} is free" in line for line in daemon.lines()), daemon.lines())
+
+
+def low_port():
+    """A socket that listens on a port below 1024, and the port."""
+    for port in range(1023, 600, -1):
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):
+            held.bind(("127.0.0.1", port))
+            held.listen()
+            return held, port
+        held.close()
+    raise AssertionError("no port below 1024 is free")
+
+
+@test
+def a_service_takes_a_low_port_once_it_is_free():
+    """By then it has given up what it does not need."""
+    held, port = low_port()
+    path = os.path.join(folder(), "own.sock")
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.bind(os.path.join(folder(), "notify"))
+    daemon = Daemon("--listen", f"127.0.0.1,unix:{path}", "--metrics-port", str(port),
+                    env={"NOTIFY_SOCKET": os.path.join(folder(), "notify")},
+                    expect=[f"cannot listen on 127.0.0.1:{port}: Address already in use"])
+    equal(missing(path), 1, "ports that others have")
+    held.close()
     wait_until(lambda: missing(path) == 0, "the port")
     equal(ask(port, "/health")[0], 200, "who answers there now")
     check(any(f"port {port} is free" in line for line in daemon.lines()), daemon.lines())

@@ -183,6 +183,9 @@ static const struct {
 		""},
 	{"bad label", V(HEAD "\0\1\0\0\0\0" QUESTION "\x80" A("\1")), -EBADMSG, ""},
 	{"cut after one", V(HEAD "\0\2\0\0\0\0" QUESTION A("\1") "\xc0\x0c\0\1\0\1"), 1, "10.0.0.1:9 "},
+	{"cut before the first", V("\0\7\x83\x80\0\1\0\0\0\0\0\0" QUESTION), -EBADMSG, ""},
+	{"cut behind one", V("\0\7\x83\x80\0\1\0\1\0\0\0\0" QUESTION A("\1")), 1, "10.0.0.1:9 "},
+	{"none", V(HEAD "\0\0\0\0\0\0" QUESTION), 0, ""},
 	{"fewer than are said", V(HEAD "\xff\xff\0\0\0\0" QUESTION), -EBADMSG, ""},
 };
 

@@ -82,7 +82,7 @@ T(a_file_of_options)
 	struct zn_service s = {.there = true, .options_count = 2};
 
 	fputs("# ZERNEL_LOG=debug\n#ZERNEL_LOG=debug\nZERNEL_LISTEN=127.0.0.1  \n  ZERNEL_OTLP=\"http://a b/'c'\"\n"
-	      "ZERNEL_WEBHOOK='http://x'\nZERNEL_KMSG=none\nPATH_OF_OTHERS=1\nZERNEL_LOG\n",
+	      "ZERNEL_WEBHOOK='http://y'\nZERNEL_WEBHOOK='http://x'\nZERNEL_KMSG=none\nPATH_OF_OTHERS=1\nZERNEL_LOG\n",
 		f);
 	fclose(f);
 	setenv("ZERNEL_KMSG", "of the shell", 1);

@@ -181,6 +181,32 @@ T(the_longest_idle_gives_way)
 	check_gives_way(4, 4, ZN_LOST_PEER);
 }
 
+/* As many come in one turn as listeners let in, and for each of them an earlier one goes, whose slot is free at the end
+ * of the turn. */
+T(newcomers_of_one_turn_have_slots)
+{
+	static struct client c[ZN_REFUSED_MAX + 20], more[ZN_REFUSED_MAX + 20];
+
+	start_with(ZN_LEN(c), ZN_LEN(c));
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		c[i] = dial(false);
+	settle(ZN_LEN(c));
+	for (; s.conn_high < ZN_CONNS_MAX; s.conn_high++) /* as if all slots had been in use */
+		s.conns[s.conn_high].io.fd = -1;
+	for (size_t i = 0; i < ZN_LEN(more); i++)
+		more[i] = dial(i & 1);
+	for (int i = 0; i < HANG_TURNS && s.stats.lost[ZN_LOST_PEER] < ZN_LEN(more); i++)
+		turn();
+	CHECK_EQ(s.stats.lost[ZN_LOST_PEER], ZN_LEN(more));
+	CHECK_EQ(s.stats.conn_count, ZN_LEN(more));
+	for (size_t i = 0; i < ZN_LEN(c); i++)
+		CHECK(await_eof(&c[i]));
+	hang_up_many(c, ZN_LEN(c));
+	hang_up_many(more, ZN_LEN(more));
+	settle(0);
+	stop();
+}
+
 /* Those of another address stay, however old they are, unless the newcomer's has none. */
 T(newcomers_end_their_own)
 {
@@ -705,6 +731,7 @@ int main(void)
 	RUN(all_connections_in_use);
 	RUN(storm_of_refused);
 	RUN(the_longest_idle_gives_way);
+	RUN(newcomers_of_one_turn_have_slots);
 	RUN(newcomers_end_their_own);
 	RUN(the_slow_give_way);
 	RUN(connections_per_peer);

@@ -456,6 +456,8 @@ static void dns_serve(const char *first_label)
 	}
 }
 
+#define HOSTS "127.0.0.1 receiver.test\n127.9.9.9 two.test\n127.0.0.1 two.test\n"
+
 T(a_name_of_hosts)
 {
 	begin(ZN_TO_WEBHOOK, "receiver.test");
@@ -465,6 +467,30 @@ T(a_name_of_hosts)
 	reply(OK);
 	CHECK(reaches(ZN_SENDER_IDLE));
 	CHECK_EQ(done.sent[ZN_SENT_OK], 1);
+}
+
+/* Large sites have each node in that file, and a line may be longer than any name is. */
+T(a_name_far_down_in_hosts)
+{
+	static char text[300000];
+	struct zn_url url = {.host = "far.test", .port = 9};
+	struct zn_peer to[ZN_PEERS_MAX];
+	size_t len = 0, at;
+
+	for (unsigned i = 0; len < 140000; i++)
+		len += (size_t)snprintf(text + len, 64, "10.1.%u.%u node%u.test node%u\n", i >> 8 & 255, i & 255, i, i);
+	at = len + 100000;
+	memset(text + len, '#', 100000);
+	snprintf(text + at, 64, "\n10.2.0.1 far.test\n10.2.0.2 x far.test");
+	write_file(hosts, text);
+	CHECK_EQ(zn_destination_hosts(hosts, &url, to), 2);
+	CHECK_EQ(to[0].address.v4.sin_addr.s_addr, htonl(0x0a020001));
+	CHECK_EQ(to[1].address.v4.sin_addr.s_addr, htonl(0x0a020002));
+	strcpy(url.host, "node4100.test");
+	CHECK_EQ(zn_destination_hosts(hosts, &url, to), 1);
+	strcpy(url.host, "node.test");
+	CHECK_EQ(zn_destination_hosts(hosts, &url, to), 0);
+	write_file(hosts, HOSTS);
 }
 
 T(a_second_address)
@@ -517,6 +543,7 @@ T(name_servers_that_do_not_answer)
 static void check_names(void)
 {
 	RUN(a_name_of_hosts);
+	RUN(a_name_far_down_in_hosts);
 	RUN(a_second_address);
 	if (!dns_open()) {
 		printf("absent: 3 tests need port %d of 127.1.2.3: %s\n", ZN_DNS_PORT, strerror(errno));
@@ -533,7 +560,7 @@ int main(void)
 		return 1;
 	snprintf(hosts, sizeof(hosts), "%s/hosts", files);
 	snprintf(resolv_conf, sizeof(resolv_conf), "%s/resolv.conf", files);
-	write_file(hosts, "127.0.0.1 receiver.test\n127.9.9.9 two.test\n127.0.0.1 two.test\n");
+	write_file(hosts, HOSTS);
 	write_file(resolv_conf, "nameserver 127.1.2.3\nsearch sub.test\noptions timeout:1 attempts:2\n");
 	zn_log_level = ZN_ERROR;
 	RUN(a_delivery_is_taken);

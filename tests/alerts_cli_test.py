@@ -54,6 +54,22 @@ full (%s)
 """
 
 
+RARE = """disable all
+alert lost
+  expr increase(zernel_job_cuda_errors_total[5m]) > 2
+"""
+ERRORS = PAGE % 1000 + """
+zernel_job_cuda_errors_total{job_id="7",error="CUDA_ERROR_ASSERT"} 3
+zernel_job_cuda_errors_total{\x1b]0;owned\x07="8"} 9
+"""
+RARE_SHOWN = """lost (firing)
+  firing   3            {job_id="7",error="CUDA_ERROR_ASSERT"}
+"""
+RARE_BEFORE = """lost (inactive)
+  no instance: no such series on the page, or too little is known of its past
+"""
+
+
 FAST = """disable all
 alert rate
   expr rate(zernel_cuda_launches_total{kind="kernel"}[1s]) > 10
@@ -178,6 +194,7 @@ def main():
         rules, bad, quiet = file("rules", RULES), file("bad", "alert x\n expr up > 1\n"), file("quiet", "disable all\n")
         one, two = file("one", PAGE % 1000), file("two", PAGE % 1300)
         foreign = file("foreign", "up 1\n")
+        rare, errors = file("rare", RARE), file("errors", ERRORS)
         firing, pending = SHOWN % ("firing", "firing"), SHOWN % ("pending", "pending")
         cases = [
             (["check", rules], 0, f"{rules}: 4 rules are in use with this file\n", ""),
@@ -187,6 +204,8 @@ def main():
             (["test", rules, one, two, "--every", "15s"], 1, pending, ""),
             (["test", rules, file("zero", PAGE % 700), one, two], 1, firing, ""),
             (["test", quiet, one], 0, "", ""),
+            (["test", rare, errors], 0, RARE_BEFORE, ""),
+            (["test", rare, one, errors], 1, RARE_SHOWN, ""),
             (["test", rules, foreign], 2, "",
              f"zernel: alerts: {foreign}: {NO_PAGE}\n"),
             (["test", rules, folder + "/none"], 2, "", f"zernel: alerts: {folder}/none: No such file or directory\n"),

@@ -455,6 +455,8 @@ def test_scrolling():
         page = len(pids_shown(t.screen))
         for keys, first in ((b"j", 2), (b"jj", 4), (b"k", 3), (b"\x1b[B", 4), (b"\x1bOB", 5), (b"\x1b[A", 4),
                             (b"kkkkkkkk", 1), (b"\x1b[6~", 1 + page), (b"\x1b[5~", 1), (b"\x1b[1;5C\x1b[H\x1bj", 2),
+                            (b"\x1b[6;5~", 2 + page), (b"\x1b[15~", 2 + page), (b"\x1b[3;5~", 2 + page),
+                            (b"\x1b[5;2~", 2),
                             (b"j" * 200, 101 - page), (b"k" * 200, 1)):
             t.press(keys)
             t.wait(lambda s: pids_shown(s)[:1] == [first], "%d after %r" % (first, keys))
@@ -1123,6 +1125,22 @@ def test_status_without_a_daemon():
         code, out, err = run(*args, verb="status")
         check(code == 2 and out == b"" and err.startswith("zernel: status: ") and err.count("\n") == 1, err)
     check(run("--help", verb="status")[::2] == (0, ""), "--help")
+
+
+def test_flame():
+    """What it prints for other tools is whole, and what the daemon says of a bad question is told."""
+    def flame(data, *args):
+        with Server(lambda _: data) as s:
+            return run("127.0.0.1:%d" % s.port, *args, verb="flame")
+
+    lines = b"main (/a.py:1);[gpu] 300\nmain (/a.py:9);[gpu] 700\n"
+    check(flame(answer(lines), "--folded") == (0, lines, ""), flame(answer(lines), "--folded"))
+    check(flame(answer(b"{}"), "--json") == (0, b"{}\n", ""), flame(answer(b"{}"), "--json"))
+    bad = "HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n"
+    code, out, err = flame(answer(b"cause must be launch or\x1b other\n", bad), "--cause", "cuda")
+    check((code, out) == (2, b"") and err.endswith(": cause must be launch or? other\n") and "no zerneld" not in err, err)
+    code, out, err = flame(answer(b"<html>400</html>", bad), "--cause", "cuda")
+    check((code, out) == (1, b"") and "is no zerneld: status 400 for " in err, err)
 
 
 def health(*alerts):

@@ -3,6 +3,7 @@
  * alerts.c: `zernel alerts`: checks a file of rules, and tries rules on pages of metrics that were saved from /metrics,
  * or are asked of a daemon, as that would: page by page, a time apart. What a page holds is anybody's text.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -63,6 +64,15 @@ static const char *unescape_value(struct line *l, const char *at, const char *en
 	return at < end ? at + 1 : NULL;
 }
 
+/* A name is shown as it is. */
+static bool is_label_name(struct zn_str name)
+{
+	for (size_t i = 0; i < name.len; i++)
+		if (!isalnum((unsigned char)name.at[i]) && name.at[i] != '_')
+			return false;
+	return name.len > 0;
+}
+
 /* Labels from behind the bracket to behind the other one. NULL: they are not well-formed. */
 static const char *read_labels(struct line *l, const char *at, const char *end)
 {
@@ -70,7 +80,7 @@ static const char *read_labels(struct line *l, const char *at, const char *end)
 		const char *equals = memchr(at, '=', (size_t)(end - at));
 		struct zn_label label = {.name = {at, equals ? (size_t)(equals - at) : 0}};
 
-		if (!equals || equals + 1 == end || equals[1] != '"')
+		if (!equals || equals + 1 == end || equals[1] != '"' || !is_label_name(label.name))
 			return NULL;
 		at = unescape_value(l, equals + 2, end, &label.value);
 		if (label.name.len == 8 && !memcmp(label.name.at, "quantile", 8))
@@ -129,6 +139,7 @@ static bool is_wanted(const struct line *l, const struct zn_rule_wanted *w)
 	return w->q ? l->quantile.len && lround(read_number(l->quantile) * 1000) == w->q : !l->quantile.len;
 }
 
+/* A page does not say when its counters began: those that an earlier page had not began after that, at 0. */
 static void walk_page(
 	void *from, const struct zn_rule_wanted *wanted, void (*sample)(void *to, const struct zn_sample *s), void *to)
 {
@@ -136,7 +147,7 @@ static void walk_page(
 	const struct page *page = from;
 
 	for (const char *at = page->at, *end; at < page->end; at = end + 1) {
-		struct zn_sample s = {.metric = wanted->metric};
+		struct zn_sample s = {.metric = wanted->metric, .since_ms = 1, .hides_0 = true};
 
 		end = memchr(at, '\n', (size_t)(page->end - at));
 		end = end ? end : page->end;

@@ -239,7 +239,7 @@ static void hang_up(struct zn_client *c)
 static int fail_request(struct zn_client *c, const char *why)
 {
 	c->unreachable = c->phase == ZN_CLIENT_CONNECTING;
-	c->refused = false;
+	c->refused = c->misused = false;
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	hang_up(c);
 	return -1;
@@ -290,14 +290,14 @@ static int check_answerer(struct zn_client *c)
 
 static int send_request(struct zn_client *c)
 {
-	char request[512];
+	char request[sizeof(c->host) + sizeof(c->token) + ZN_PARAMETER_PATH + 128];
 	int len = snprintf(request, sizeof(request),
 		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nUser-Agent: zernel\r\n%s%s%s\r\n", c->path, c->host,
 		c->text ? "text/plain" : "application/json", c->token[0] ? "Authorization: Bearer " : "", c->token,
 		c->token[0] ? "\r\n" : "");
 	ssize_t sent = send(c->fd, request, (size_t)len, MSG_NOSIGNAL);
 
-	if (sent != len)
+	if (len >= (int)sizeof(request) || sent != len)
 		return fail_request(c, sent < 0 ? strerror(errno) : "the request was not taken whole");
 	c->len = c->head = 0;
 	c->phase = ZN_CLIENT_READING;
@@ -325,6 +325,8 @@ int zn_client_start(struct zn_client *c, uint64_t now_ns)
 	return send_request(c) ? begin_connect(c) : 0;
 }
 
+#define MISUSED 400
+
 /* A status other than that of an answer: what a daemon means by it. */
 static int fail_status(struct zn_client *c)
 {
@@ -336,6 +338,7 @@ static int fail_status(struct zn_client *c)
 			"it does not accept the token that was sent: " TOKEN_FILE " FILE"},
 		{421, "it does not know itself by this name: ask for its address, or see --host-names of zerneld",
 			NULL},
+		{500, "status 500: the answer does not fit into its buffer", NULL},
 		{503, "status 503: it is too busy to answer", NULL},
 	};
 	char why[64];
@@ -351,6 +354,22 @@ static int fail_status(struct zn_client *c)
 	return fail_request(c, why);
 }
 
+/* The daemon's words in answer to what cannot be: a line of plain text. */
+static int fail_asked(struct zn_client *c)
+{
+	size_t len = strcspn(c->answer.at, "\r\n");
+	char why[sizeof(c->why)];
+
+	if (!len || *c->answer.at == '<' || len >= sizeof(why))
+		return fail_status(c);
+	for (size_t i = 0; i < len; i++)
+		why[i] = c->answer.at[i] >= ' ' && c->answer.at[i] < 127 ? c->answer.at[i] : '?';
+	why[len] = '\0';
+	fail_request(c, why);
+	c->refused = c->misused = true;
+	return -1;
+}
+
 static int parse_head(struct zn_client *c)
 {
 	struct zn_reply_head head;
@@ -358,7 +377,7 @@ static int parse_head(struct zn_client *c)
 	if (zn_reply_head(&head, (struct zn_str){c->buffer, c->head}))
 		return fail_request(c, "it does not speak HTTP/1.1");
 	c->status = head.status;
-	if (c->status != 200 && c->status != c->also)
+	if (c->status != 200 && c->status != c->also && c->status != MISUSED)
 		return fail_status(c);
 	if (head.chunked || head.length < 0 || head.length > ZN_BUFFER_BYTES)
 		return fail_request(c, "an answer without a Content-Length of at most 16 MiB");
@@ -369,7 +388,11 @@ static int parse_head(struct zn_client *c)
 
 static int take_body(struct zn_client *c)
 {
-	c->answer = zn_str_trim((struct zn_str){c->buffer + c->head, c->body}, " \t\r\n");
+	c->answer = (struct zn_str){c->buffer + c->head, c->body};
+	if (c->status == MISUSED)
+		return fail_asked(c);
+	if (!c->text)
+		c->answer = zn_str_trim(c->answer, " \t\r\n");
 	if (!c->text && (c->answer.len == 0 || c->answer.at[0] != '{' || zn_json_check(c->answer)))
 		return c->status == 200 ? fail_request(c, "an answer that is no JSON object") : fail_status(c);
 	if (c->keep && c->len == c->head + c->body)
@@ -476,7 +499,7 @@ int zn_client_complain(const struct zn_client *c, const char *verb)
 	else
 		fprintf(stderr, "zernel: %s: %s%s: %s", verb, c->name, c->refused ? "" : " is no zerneld", c->why);
 	fprintf(stderr, *unreadable ? " (%s)\n" : "\n", unreadable);
-	return 1;
+	return c->misused ? 2 : 1;
 }
 
 bool zn_client_print(struct zn_str json)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* flame.c: `zernel flame`, which lines of Python make the GPU's libraries work or wait, in words; or for other
+/* flame.c: `zernel flame`, which lines of Python time and GPU memory go to, in words; or for other
  * tools. */
 #include "zernel.h"
 
@@ -255,8 +255,10 @@ int zn_flame_main(int argc, char **argv)
 		status = get_wanted(&a);
 	if (status)
 		return status;
-	if (a.form != WORDS)
+	if (a.form == FOLDED || a.form == PPROF)
 		return fwrite(client.answer.at, 1, client.answer.len, stdout) != client.answer.len || fflush(stdout);
+	if (a.form != WORDS)
+		return !zn_client_print(client.answer);
 	zn_term_begin(&t);
 	any = put_words(&t, client.answer);
 	return zn_term_flush(&t) && (any || !a.client.wanted) ? 0 : 1;

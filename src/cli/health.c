@@ -10,7 +10,8 @@
 
 #define USAGE                                                                                                          \
 	"usage: zernel health [--nhc] [http://ADDRESS:PORT | unix:PATH] [--token-file FILE]\n"                         \
-	"  exit status: 0 well, 1 a fault of the node, 2 not known: no daemon answers, it asks for a token, or has just started"
+	"  exit status: 0 well, 1 a fault of the node, 2 not known: no daemon answers, another user has\n"             \
+	"  its port, it asks for a token, or has just started"
 #define LINE_BYTES 480
 
 static char buffer[ZN_CLIENT_BUFFER], lines[1 << 12];

@@ -16,7 +16,7 @@ static const struct {
 	{"top", zn_watch_main, "the same, with the file I/O of jobs and mounts first"},
 	{"why", zn_why_main, "what jobs lose their time to, and what to do: zernel why [JOB | PID] [URL] [--json]"},
 	{"flame", zn_flame_main,
-		"which lines of Python make GPU libraries work or wait: zernel flame [JOB | PID] [--cause CAUSE] [--folded]"},
+		"which lines of Python time and GPU memory go to: zernel flame [JOB | PID] [--cause CAUSE] [--folded]"},
 	{"status", zn_status_main, "whether a node's daemon is well: zernel status [URL] [--token-file FILE]"},
 	{"alerts", zn_alertctl_main, "rules of alerts: zernel alerts check|test|defaults; docs/ALERTS.md"},
 	{"health", zn_health_main, "one line on whether this node should get jobs: zernel health [--nhc] [URL]"},

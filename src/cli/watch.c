@@ -81,6 +81,10 @@ static int page_key(char parameter)
 	return parameter == '5' ? KEY_PAGE_UP : parameter == '6' ? KEY_PAGE_DOWN : 0;
 }
 
+#define FIRST_PARAMETER 2 /* of an escape sequence; those behind it are of the keys held at the same time */
+#define LATER_PARAMETER 3
+#define NO_DIGIT        ' ' /* it has more than one */
+
 /* The key that a byte completes, 0 for none: arrows are k and j. */
 static int key_of(struct zn_watch *w, char c)
 {
@@ -90,14 +94,15 @@ static int key_of(struct zn_watch *w, char c)
 	if (c == KEY_ESCAPE)
 		w->escape = 1;
 	else if (state == 1 && (c == '[' || c == 'O'))
-		w->escape = 2;
-	else if (state != 2)
+		w->escape = FIRST_PARAMETER;
+	else if (state < FIRST_PARAMETER)
 		return c;
 	else if (c >= '@' && c <= '~')
 		return c == 'A' ? 'k' : c == 'B' ? 'j' : c == '~' ? page_key(w->parameter) : 0;
 	else
-		w->escape = 2;
-	w->parameter = c;
+		w->escape = state == FIRST_PARAMETER && c != ';' ? FIRST_PARAMETER : LATER_PARAMETER;
+	if (w->escape == FIRST_PARAMETER)
+		w->parameter = state < FIRST_PARAMETER ? 0 : w->parameter ? NO_DIGIT : c;
 	return 0;
 }
 

@@ -395,6 +395,16 @@ static struct zn_cause_group *group_of(struct zn_causes *c, const struct zn_proc
 	return g;
 }
 
+/* Where the scheduler is not watched only what keeps the process from all is known. */
+static bool is_time_known(const struct tick *t)
+{
+	uint64_t lost_ns = 0;
+
+	for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
+		lost_ns += t->lost_ns[cause];
+	return lost_ns || zn_agg_measures(t->c->agg, ZN_FAM_SCHED);
+}
+
 static void add_process(struct zn_cause_group *g, const struct tick *t)
 {
 	struct zn_cause_step *step = &g->step[g->steps % ZN_CAUSE_STEPS];
@@ -407,7 +417,7 @@ static void add_process(struct zn_cause_group *g, const struct tick *t)
 	g->retransmits += t->retransmits;
 	g->sent += t->sent;
 	g->launch_ns += t->launch_ns;
-	step->time_ns += t->interval_ns;
+	step->time_ns += is_time_known(t) ? t->interval_ns : 0;
 	step->gpu_ns += t->lost_ns[ZN_CAUSE_HANG] || t->lost_ns[ZN_CAUSE_ALL_WAIT] || t->lost_ns[ZN_CAUSE_STOPPED]
 		? 0
 		: t->stall_ns[ZN_STALL_GPU] -

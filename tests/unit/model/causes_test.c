@@ -172,6 +172,20 @@ T(what_time_is_laid_to)
 }
 
 /* A loader that works on while nobody waits for it: each wait has its cause from its first second on. */
+/* Without the scheduler nothing is known of what a process loses, nor that it loses nothing; but that it hangs is. */
+T(time_that_nobody_watched)
+{
+	start();
+	agg.measured &= ~(1ULL << ZN_FAM_SCHED);
+	for (int i = 0; i < 12; i++)
+		tick();
+	CHECK_EQ(zn_causes_window(group(), ZN_CAUSE_STEPS).time_ns, 0);
+	agg.measured |= 1ULL << ZN_FAM_SCHED;
+	for (int i = 0; i < 12; i++)
+		tick();
+	CHECK(zn_causes_window(group(), ZN_CAUSE_STEPS).time_ns >= 10 * S);
+}
+
 T(waits_for_data_with_pauses)
 {
 	static const struct second works = {.ms = {300, 700}, .busy_ms = 950, .files_ms = 0, .cpus = true};
@@ -673,6 +687,7 @@ int main(void)
 {
 	proc_make();
 	RUN(what_time_is_laid_to);
+	RUN(time_that_nobody_watched);
 	RUN(waits_for_data_with_pauses);
 	RUN(cpus_of_ranks);
 	RUN(a_second_is_lost_once);

@@ -184,6 +184,21 @@ test("the odd rank is the one that is missing, late, or far from most others", a
 			({pid: i + 1, stalls: of && stalls({cpu: 0, gpu: 0, data: 0, dist: 0, ...of})}));
 		assert.deepEqual(await page.evaluate(([p, of]) => [...oddRanks(p, of)], [processes, w]), wanted, name);
 	}
+	const many = times(1024, (i) => ({pid: i + 1, stalls: stalls({cpu: 0, dist: 0, data: i === 700 ? 0.8 : 0,
+		gpu: i === 700 ? 0.1 : 0.5 + (i % 10) / 50})}));
+	const [odd, sorts] = await page.evaluate((p) => {
+		const {sort} = Array.prototype;
+		let n = 0;
+		Array.prototype.sort = function (...by) {
+			n++;
+			return sort.apply(this, by);
+		};
+		const found = [...oddRanks(p, {})];
+		Array.prototype.sort = sort;
+		return [found, n];
+	}, many);
+	assert.deepEqual(odd, [[701, "waits for data 80.0 % of its time, the others 0 %"]]);
+	assert.ok(sorts < 10, `each state is sorted once, and not for each rank: ${sorts}`);
 });
 
 test("the bands of a job are as high as the figures of /why, and go on with each step", async () => {
@@ -1076,6 +1091,21 @@ test("a flame graph is of what was asked for last, whichever answer comes late",
 	await page.waitForTimeout(200);
 	await page.locator("#flame [name=folds]").uncheck();
 	assert.deepEqual((await framesOf(page)).map(([name]) => name), ["all", "main a.py:9", "big a.py:6"]);
+});
+
+test("a flame graph keeps the unit of what it is of where another cause is not to be had", async () => {
+	const page = await flameOf([]);
+	await page.route(/folded\?cause=alloc/, (request) => request.fulfill({status: 503, body: "busy"}));
+	await page.locator("#flame > summary").click();
+	await until(async () => (await framesOf(page)).length, "frames");
+	const read = () => text(page, "#flame .read"), before = await read();
+	await page.locator("#flame .causes label").nth(1).click();
+	await is(page, "#flame .state_", /^Not to be had: the daemon answers 503\.$/);
+	await page.locator("#flame [name=search]").fill("nothing has this name");
+	assert.match(before, /^all: 1\.00 s/);
+	assert.equal(await read(), before);
+	assert.equal(await page.locator("#flame .lines_ tbody tr").count(), 1);
+	assert.doesNotMatch(await page.locator("#flame .lines_").innerText(), /GiB/);
 });
 
 test("a flame graph is zoomed, searched, and led through by keys", async () => {

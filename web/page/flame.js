@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// flame.js: which lines of Python make the GPU's libraries work or wait, as a flame graph whose root is on top. It is
+// flame.js: which lines of Python time and GPU memory go to, as a flame graph whose root is on top. It is
 // asked for when somebody opens it, and anew on demand.
 import {$, bytes, count, duration, exact, inside, make, mark, percent, say, show} from "./shared.js";
 import {partTable} from "./processes.js";
@@ -13,7 +13,8 @@ const SHARED = /^[^/]+\.so(?=$|\.)/; // of an example of a native stack
 const PACKAGE = /\/(?:site|dist)-packages\/([^/]+)/;
 const amounts = {launch: (v) => `${count(v)} launches`, alloc: bytes};
 
-const flame = {cause: "", root: null, top: null, found: "", asked: 0, shown: [], at: 0};
+// drawn: the cause that the picture is of; cause: the one that was chosen last
+const flame = {cause: "", drawn: "", root: null, top: null, found: "", asked: 0, shown: [], at: 0};
 
 // ---- what the daemon says, as a tree ----
 
@@ -61,7 +62,7 @@ export function treeOf(text, folds) {
 const box = $("flame"), view = box.querySelector(".frames"), switches = box.querySelector(".causes");
 const kind = (f) => (f.label.startsWith("[") || f.label === "all" || f.label.startsWith("(") ? "plain" : f.library ?
 	"library" : "own");
-const amount = (v) => (amounts[flame.cause] || ((ns) => duration(ns / 1000)))(v);
+const amount = (v) => (amounts[flame.drawn] || ((ns) => duration(ns / 1000)))(v);
 const says = (n) => `${n.frame.name}${n.frame.file ? `, ${n.frame.file}${n.frame.line && `:${n.frame.line}`}` :
 	""}: ${amount(n.all)}, ` +
 	percent(n.all / (flame.root.all || 1));
@@ -233,7 +234,6 @@ async function loadFlame() {
 			throw new Error(answer ? "" : `the daemon answers ${first.status}`);
 		choices(answer);
 		drawCauses(answer);
-		drawLines(answer);
 		const second = flame.cause && await ask(`/stacks/folded?${query({cause: flame.cause})}`);
 		if (second && !second.ok)
 			throw new Error(`the daemon answers ${second.status}`);
@@ -241,6 +241,8 @@ async function loadFlame() {
 		if (mine !== flame.asked)
 			return;
 		flame.text = folded;
+		flame.drawn = flame.cause;
+		drawLines(answer);
 		say(status, remarks(answer));
 		again();
 	} catch (e) {

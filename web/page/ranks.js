@@ -14,10 +14,13 @@ const STOPPED = {signal: "is stopped by a signal or a debugger", frozen: "is in 
 const FAR = 0.25; // of its time: so far from the others' median is far
 const SHOWN = 16; // ranks of a job at first; what stands out is shown in any case
 
-function median(values) {
-	const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
-	return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+// The median of values that are sorted, without one of them. Jobs may have a thousand ranks, each second.
+function medianWithout(value, sorted) {
+	const out = sorted.indexOf(value), n = sorted.length - 1, half = n >> 1, at = (i) => sorted[i < out ? i : i + 1];
+	return n % 2 ? at(half) : (at(half - 1) + at(half)) / 2;
 }
+
+const shareOf = (p, state) => p.stalls[state] || 0;
 
 // Inside a call that waits for the GPU, a process may wait for a rank.
 export const heldBy = (shares) => (shares.waits_for_pid ? "hang" : shares.all_wait ? "unsure" :
@@ -30,9 +33,10 @@ function shown(shares) {
 }
 
 // In which state a process is for a time that is far from the median of the others: {state, here, others}, or null.
-function farthest(all, p) {
-	const others = all.filter((o) => o !== p), of = (o, state) => o.stalls[state] || 0;
-	const gaps = STATES.map((state) => ({state, here: of(p, state), others: median(others.map((o) => of(o, state)))}));
+// sorted: by state, the shares of all.
+function farthest(sorted, p) {
+	const gaps = STATES.map((state, i) => ({state, here: shareOf(p, state),
+		others: medianWithout(shareOf(p, state), sorted[i])}));
 	const worst = gaps.reduce((a, b) => (Math.abs(b.here - b.others) > Math.abs(a.here - a.others) ? b : a));
 	return Math.abs(worst.here - worst.others) > FAR ? worst : null;
 }
@@ -41,7 +45,8 @@ function farthest(all, p) {
 // Of two, neither is the odd one, and where half of them are far from the others there are two kinds and no odd one.
 function oddRanks(processes, w) {
 	const odd = new Map(), known = processes.filter((p) => p.stalls && !heldBy(p.stalls));
-	const far = known.length < 3 ? [] : known.map((p) => [p, farthest(known, p)]).filter(([, gap]) => gap);
+	const sorted = STATES.map((state) => known.map((p) => shareOf(p, state)).sort((a, b) => a - b));
+	const far = known.length < 3 ? [] : known.map((p) => [p, farthest(sorted, p)]).filter(([, gap]) => gap);
 	if (2 * far.length < known.length)
 		for (const [p, gap] of far)
 			odd.set(p.pid, `${WORDS[gap.state]} ${percent(gap.here)} of its time, the others ${percent(gap.others)}`);

@@ -126,7 +126,7 @@ $(B)/zernel-gpu: $(wildcard contrib/gpu/*.c) $(wildcard contrib/gpu/*.h) $(B)/ve
 # libzernel.a: every source but zerneld.c, compiled once for each kind of program that is linked with it:
 # build/test for unit tests, build/fuzz for fuzz targets, build/bench for what is measured or linked statically.
 T := build/test
-SANITIZE     := -fsanitize=address,undefined -fno-omit-frame-pointer
+SANITIZE     := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 PLAIN_CFLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE $(WARN) -I.
 TEST_CFLAGS  := -O1 -g -std=gnu11 -D_GNU_SOURCE $(WARN) $(SANITIZE) -I. -Itests
 FUZZ_CFLAGS  := -O1 -g -std=gnu11 -D_GNU_SOURCE $(SANITIZE) -I.

@@ -39,7 +39,7 @@ binary_archive() {
 	ln -s zerneld "$to/zernel"
 	install -m 755 "$build/zernel-gpu" "$to/zernel-gpu"
 	cp -r README.md CHANGELOG.md CONTRIBUTING.md LICENSE contrib docs "$to/"
-	rm -rf "$to/contrib/deb" "$to/contrib/dist.sh" "$to/docs/images" "$to"/contrib/gpu/*.[ch]
+	rm -rf "$to/contrib/deb" "$to/contrib/dist.sh" "$to"/contrib/gpu/*.[ch]
 	pack "$to" "$out/zerneld-$version-linux-$arch.tar.gz"
 }
 
@@ -63,7 +63,7 @@ gpu_package() {
 	install -D -m 644 contrib/systemd/zernel-gpu.service "$root/lib/systemd/system/zernel-gpu.service"
 	install -d "$root/usr/share/man/man8"
 	gzip -9nc docs/man/zernel-gpu.8 > "$root/usr/share/man/man8/zernel-gpu.8.gz"
-	install -m 644 contrib/gpu/README.md "$doc/README.md"
+	sed 's#](\.\./\.\./docs/#](../zerneld/#g; s#](\.\./systemd/#](../zerneld/systemd/#g' contrib/gpu/README.md > "$doc/README.md"
 	pack_deb "$root" zernel-gpu contrib/deb/gpu
 }
 
@@ -73,8 +73,12 @@ debian_package() {
 	make --no-print-directory install DESTDIR="$root" PREFIX=/usr > /dev/null
 	install -D -m 644 contrib/systemd/zerneld.service "$root/lib/systemd/system/zerneld.service"
 	install -m 644 contrib/deb/default "$root/etc/default/zerneld"
-	cp -r contrib/* docs/*.md docs/grafana README.md CONTRIBUTING.md "$doc/"
+	cp -r contrib/* docs/*.md docs/grafana docs/images README.md CONTRIBUTING.md CHANGELOG.md "$doc/"
 	rm -r "$doc/deb" "$doc/dist.sh" "$doc"/gpu/*.[ch]
+	# there is one folder less than in the source
+	sed -i -e 's#](\(\.\./\)\{0,1\}\(docs\|contrib\)/#](#g; s#](\(\.\./\)\{0,1\}LICENSE)#](copyright)#g' \
+		-e 's#](\.\./\([A-Z]*\.md\)#](\1#g' "$doc"/*.md
+	sed -i 's#](\.\./\.\./docs/#](../#g; s#](\.\./\.\./\([A-Z]*\.md\)#](../\1#g' "$doc"/*/*.md
 	# the package's scripts know its own path alone
 	sed -i '/\/usr\/local/d' "$doc"/slurm/{prolog.d,epilog.d}/*.sh "$doc/slurm/taskprolog.sh"
 	echo /etc/default/zerneld > "$root/DEBIAN/conffiles"

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pwd
+import re
 import shutil
 import socket
 import struct
@@ -259,8 +260,7 @@ def hostile_messages():
             ("a huge message", HEAD + "start\nid=7\nname=" + "a" * 100000 + "\n"), ("HTTP", "GET / HTTP/1.1\r\n\r\n"),
             ("a header alone", HEAD), ("twice", HEAD + "start\nid=7\nid=7\n"), ("all verbs", HEAD + "list show\n")):
         answer = ask(message)
-        check(answer and answer.startswith("error: ") and answer.isprintable() is False and answer.count("\n") == 1,
-              f"{what}: {answer!r}")
+        check(answer and re.fullmatch("error: [ -~]+\n", answer), f"{what}: {answer!r}")
     equal(ask(b""), None, "an empty message")
     equal(sorted(listed()), jobs, "jobs")
     wait_until(lambda: daemon.fds() == before, "no descriptor that was not there before")

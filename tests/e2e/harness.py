@@ -424,10 +424,13 @@ class Daemon(Process):
         wait_until(lambda: not self.metrics().pids() & set(pids), f"no series of {pids}")
 
     def end(self):
-        if self.process.poll() is None:
-            self.look_at_ghosts()
-            self.process.send_signal(signal.SIGTERM)
-        status = super().end()
+        try:
+            if self.process.poll() is None:
+                self.look_at_ghosts()
+        finally:
+            if self.process.poll() is None:
+                self.process.send_signal(signal.SIGTERM)
+            status = super().end()
         self.look_at_log()
         return status
 
@@ -435,8 +438,12 @@ class Daemon(Process):
         """Nobody of these tests is called one who is none: tests that make some end them first. A daemon that does not
         answer, or not everybody, is not asked. Its own parts have /dev/null open, which stands for a GPU in some."""
         with contextlib.suppress(OSError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ghosts", timeout=2) as answer:
-                ghosts = parse_json(answer.read().decode())["ghosts"]
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ghosts", timeout=2) as answer:
+                    ghosts = parse_json(answer.read().decode())["ghosts"]
+            except urllib.error.HTTPError as error:
+                check(error.code in (401, 503), f"/ghosts answers {error.code}")
+                return
             others = [g for g in ghosts if is_ours(g["pid"]) and parent_of(g["pid"]) != self.pid]
             equal([] if self.simulated else others, [], "processes that are called ghosts")
 
@@ -596,7 +603,6 @@ def run_one(function):
         with contextlib.ExitStack() as State.cleanup:
             function()
         check(State.checks > 0, "this test checks nothing")
-        signal.alarm(0)
     except Absent as why:
         print(f"absent: {function.__name__}: {why}", flush=True)
         return "absent"
@@ -605,6 +611,8 @@ def run_one(function):
             if e:
                 print(f"FAILED {function.__name__}: {type(e).__name__}: {e} ({places(e)})", flush=True)
         return "failed"
+    finally:
+        signal.alarm(0)
     print(f"ok {function.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
     return "passed"
 

@@ -15,9 +15,9 @@ from harness import (CUDA, NCCL, NOBODY, Absent, Actor, Daemon, Driver, State, c
 
 USER = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 FORKS = """
-import os, sys, time
-worst, end = 0, time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
+import os, select, sys, time
+worst = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
     start = time.monotonic()
     pid = os.fork()
     if not pid:
@@ -32,9 +32,12 @@ LAUNCHES = "zernel_cuda_launches_total"
 HELD_S, FORK_S, TOLD_S = 90, 45, 30
 
 
-def forks(seconds):
-    """Begins to fork, in a process of its own: one that waits in fork() can do nothing else."""
-    return subprocess.Popen([sys.executable, "-c", FORKS, str(seconds)], stdout=subprocess.PIPE, text=True)
+def forks():
+    """Begins to fork, in a process of its own: one that waits in fork() can do nothing else. Until its input ends,
+    when it says how long the longest took."""
+    forking = subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    State.cleanup.callback(forking.kill)
+    return forking
 
 
 def holder(path, fuse):
@@ -72,7 +75,7 @@ def forks_go_on_while_a_user_holds_his_memory():
     fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), source="user_id=0", hold_s=HELD_S)
     held = holder(plain, fuse)
     daemon = Daemon()
-    forking, actor = forks(5), Actor(before=USER)
+    forking, actor = forks(), Actor(before=USER)
     actor.do(f"cuda = CDLL({link!r})")
     said = wait_until(lambda: waits(daemon, link), "a reason why it is not hooked")
     check(f"process {held.pid} maps it" in said, said)
@@ -94,7 +97,7 @@ def probes_stay_while_a_user_holds_his_memory():
     daemon.attached(link)
     fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), hold_s=HELD_S)
     held = holder(plain, fuse)
-    forking = forks(5)
+    forking = forks()
     os.utime(link)
     said = wait_until(lambda: [s for s in daemon.lines() if "have to stay" in s], "a line on it")
     check(f"process {held.pid} maps it" in said[0], said)
@@ -115,7 +118,7 @@ def the_end_waits_for_a_user_and_says_for_whom():
     daemon.attached(link)
     fuse = Fuse({"hang": b"x" * 8192}, silent=("hang",), hold_s=HELD_S)
     held = holder(plain, fuse)
-    forking = forks(5)
+    forking = forks()
     daemon.process.terminate()
     said = wait_until(lambda: [s for s in daemon.lines() if "the end waits" in s], "a line on it")
     check(f"process {held.pid} maps it" in said[0], said)

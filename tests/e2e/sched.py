@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where a launching thread's time went, against a program that waits in known ways and times itself."""
-import contextlib
 import os
 import signal
 import subprocess
 import time
 
-from harness import BUILD, CUDA, NCCL, Absent, Actor, Daemon, Process, application_env, check, equal, main, parse_json, \
+from harness import BUILD, CUDA, NCCL, Actor, Daemon, Process, application_env, check, equal, main, parse_json, \
     test, test_timed, wait_until
 from jobs import Group
 
@@ -275,11 +274,22 @@ def who_is_stopped_waits_for_no_batch_and_no_file():
     w = Watched()
     stopped_by(w, "a signal", lambda: os.kill(w.waiter.pid, signal.SIGSTOP),
                lambda: os.kill(w.waiter.pid, signal.SIGCONT))
-    for version in Freezer.FILES:
-        with contextlib.suppress(Absent):
-            group, w = Freezer(version), Watched()
-            group.enter(w.waiter.pid)
-            stopped_by(w, f"the freezer of {version}", lambda: group.write(group.on), lambda: group.write(group.off))
+
+
+def frozen_by(version):
+    group, w = Freezer(version), Watched()
+    group.enter(w.waiter.pid)
+    stopped_by(w, f"the freezer of {version}", lambda: group.write(group.on), lambda: group.write(group.off))
+
+
+@test_timed
+def who_is_frozen_by_version_1_waits_for_no_batch_and_no_file():
+    frozen_by("freezer")
+
+
+@test_timed
+def who_is_frozen_by_version_2_waits_for_no_batch_and_no_file():
+    frozen_by("v2")
 
 
 if __name__ == "__main__":

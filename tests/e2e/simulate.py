@@ -56,8 +56,18 @@ def simulated_launches_go_on():
     """Launches rise, and a rate is shown that fits what was counted in the meantime."""
     daemon = Daemon("--simulate", "--simulate-seed", "17", "--push-interval-ms", "500")
     wait_until(lambda: daemon.json()["processes"][0]["launch"]["rate"], "a rate")
-    first = {p["pid"]: p["launch"]["count"] for p in daemon.json()["processes"]}
-    wait_until(lambda: all(p["launch"]["count"] > first[p["pid"]] for p in daemon.json()["processes"]), "more launches")
+    begin = daemon.json()
+    first = {p["pid"]: p["launch"]["count"] for p in begin["processes"]}
+
+    def last():
+        end = daemon.json()
+        return {p["pid"]: p["launch"] for p in end["processes"]}, end["last_update_ms"]
+
+    wait_until(lambda: last()[1] - begin["last_update_ms"] > 5000, "five seconds")
+    launches, end_ms = last()
+    for pid, launch in launches.items():
+        more = (launch["count"] - first[pid]) * 1000 / (end_ms - begin["last_update_ms"])
+        check(more > 0 and more / 3 < launch["rate"] < more * 3, f"{pid}: {more}/s were counted, and {launch} is said")
     equal(daemon.json()["interval_ms"], 500, "interval")
 
 

@@ -140,6 +140,13 @@ def numbers(expr):
         bare)}
 
 
+def comparisons(expr):
+    """What an expression is held against, and how: {(">", 0.9)}."""
+    bare = re.sub(r'"[^"]*"|\[[^]]*\]', " ", expr)
+    return {(op, round(float(n) * UNITS[u], 9)) for op, n, u in re.findall(
+        r"([<>]=?|==)\s*(\d+(?:\.\d+)?)(%|[smh]\b|)", bare)}
+
+
 def names(expr):
     return set(re.findall(r"\bzernel_\w+", expr))
 
@@ -200,12 +207,17 @@ def alerts_are_the_built_in_ones():
     ours, theirs = built_in(), prometheus_alerts()
     check("there are rules", len(ours) >= 10, ours)
     check("the same alerts", set(theirs) == set(ours) | OF_NODES, set(theirs) ^ set(ours))
+    with open(f"{HERE}/rules_test.yml") as f:
+        tried = set(re.findall(r"alertname: (\w+)", f.read()))
+    check("promtool tries each of them", set(theirs) == tried, set(theirs) ^ tried)
     for name in set(ours) & set(theirs):
         a, b = ours[name], theirs[name]
         expr = a["expr"].replace("overhead_budget", "1%")
         check(f"{name}: limits", numbers(expr) <= numbers(b["expr"])
               and bool(numbers(expr)) == bool(numbers(b["expr"])),
               (numbers(expr), numbers(b["expr"])))
+        check(f"{name}: comparisons", comparisons(expr) <= comparisons(b["expr"]),
+              (comparisons(expr), comparisons(b["expr"])))
         check(f"{name}: metrics", names(expr) <= names(b["expr"]), names(expr) ^ names(b["expr"]))
         for field in ("for", "keep_firing_for"):
             check(f"{name}: {field}", seconds(a.get(field)) == seconds(b.get(field)), (a.get(field), b.get(field)))
@@ -527,7 +539,7 @@ def dashboards_have_data(fleet):
             continue
         known = [v == v for v in got.values()]  # of what did not happen within a minute there is no quantile
         check(f"{title}: {asked}", any(known) and (all(known) or "histogram_quantile(" in expr), list(got.items())[:3])
-    there = {"instance": NODES, "job_id": JOBS, "cluster": ()}
+    there = {"instance": NODES, "job_id": JOBS}
     for name in BOARDS:
         for v in (v for v in dashboard(name)["templating"]["list"] if v["type"] == "query"):
             series, label = re.fullmatch(r"label_values\((\w+(?:{.*})?), (\w+)\)", v["query"]["query"]).groups()
@@ -595,8 +607,9 @@ def nodes_of_a_job():
     """Of three jobs one hangs, one is slow, one is well: the node that the others wait for is named, and nobody before
     that."""
     with contextlib.ExitStack() as stack:
-        fleets, seen = {}, {}
+        fleets, seen, looks = {}, {}, {}
         for seed, (net, (scenarios, _)) in enumerate(PEERS.items(), 1):
+            looks[net] = 0
             fleets[net] = Fleet(stack, [f"{net}.{i}" for i in (1, 2, 3)], lambda i, seed=seed, scenarios=scenarios: [
                 "--simulate-seed", str(seed), "--simulate-scenario", scenarios[i], "--simulate-cycle-s",
                 str(PEERS_CYCLE_S)])
@@ -608,12 +621,14 @@ def nodes_of_a_job():
                     found = pending(fleet)
                     early = fleet.age_s() < PEERS_CYCLE_S / 2  # at its end: then the answer is of before
                     check(f"{net}: nobody is named while all is well", not (early and found), found)
+                    looks[net] += early
                     if fleet.age_s() < PEERS_CYCLE_S:  # from then on all is well again
                         seen[net] = found  # a node that stops is for a minute one that waits less
             if all(seen.get(net) == named and fleets[net].age_s() > PEERS_CYCLE_S - 45
                     for net, (_, named) in PEERS.items()):
                 break
         for net, (scenarios, named) in PEERS.items():
+            check(f"{net}: it was looked at while all was well", looks[net], looks)
             check(f"{scenarios}: who is named", seen.get(net) == named, seen.get(net))
             counts = fleets[net].query('job_id_comm:zernel_nccl_nodes:count{job_id="4712"}')
             check(f"{net}: the nodes have a communicator in common", list(counts.values()) == [3], counts)

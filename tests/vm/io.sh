@@ -194,6 +194,7 @@ served() {
 
 server_is_silent() {
 	before=$(served)
+	[ -n "$before" ] || { echo "   nothing is told of the server's own file system"; return 1; }
 	mkdir /nfs/folder && dd if=/dev/zero of=/nfs/folder/a bs=1M count=3 conv=fsync status=none &&
 		mv /nfs/folder/a /nfs/folder/b && rm /nfs/folder/b && rmdir /nfs/folder || return
 	[ "$(served)" = "$before" ] && return

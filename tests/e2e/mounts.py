@@ -3,6 +3,7 @@
 """Which mount I/O is shown on, and that dd's and fio's own figures are those that are shown. Mounts are made for the
 test and nobody else writes to them, so each byte is known."""
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from harness import NOBODY, Absent, Daemon, Process, check, equal, folder, main,
     wait_until, with_id
 
 MIB = 1 << 20
+libc = ctypes.CDLL(None, use_errno=True)
 WARNINGS = [r"warning: probe: (vfs|meta): "]
 
 
@@ -512,6 +514,28 @@ def fio(engine, point, way):
     with open(out) as f:
         text = f.read()
     return json.loads(text[text.index("{"):])["jobs"][0][way]["io_bytes"]
+
+
+@test
+def operations_that_fail_are_errors():
+    """Writes to a file system that is full, and a read to nowhere: they are requests too, and move nothing."""
+    root, daemon = folder(), Files()
+    with mounted("-t", "tmpfs", "-o", "size=1m", "zernel-test", f"{root}/full") as point:
+        fd = os.open(f"{point}/a", os.O_RDWR | os.O_CREAT)
+        equal(os.write(fd, b"x" * MIB), MIB, "what there is room for")
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                check(not os.write(fd, b"x" * 4096), "there is room for more")
+        equal(libc.pread(fd, ctypes.c_void_p(8), 4096, ctypes.c_long(0)), -1, "a read to an address that is none")
+        os.close(fd)
+        labels = {"job_id": "", "mount": point, "fstype": "tmpfs"}
+        wait_until(lambda: daemon.metrics().one("zernel_io_errors_total", op="write", **labels) == 3, "errors",
+                   seen=lambda: daemon.metrics().all("zernel_io_errors_total"))
+        metrics = daemon.metrics()
+        for op, requests, errors, moved in (("write", 4, 3, MIB), ("read", 1, 1, 0)):
+            equal(metrics.one("zernel_io_errors_total", op=op, **labels), errors, f"errors of {op}")
+            equal(metrics.one("zernel_io_requests_total", op=op, **labels), requests, f"requests of {op}")
+            equal(daemon.bytes(op, point) or 0, moved, f"bytes of {op}")
 
 
 def fio_case(engine):

@@ -593,16 +593,23 @@ T(gpu_allocation_failed)
 	CHECK_EQ(alerts.count, 0);
 }
 
-/* Of a job that began ten minutes before: all of its errors come between two ticks, and then no more. */
-T(the_first_errors_of_an_old_job)
+/* Of a job that began ten minutes before. */
+static struct series *add_old_errors(void)
 {
-	struct series *s;
+	struct series *s =
+		ADD("zernel_job_cuda_errors_total", 7, {"job_id", "4711"}, {"error", "CUDA_ERROR_ILLEGAL_ADDRESS"});
 
-	start();
-	ticks(3);
-	s = ADD("zernel_job_cuda_errors_total", 7, {"job_id", "4711"}, {"error", "CUDA_ERROR_ILLEGAL_ADDRESS"});
 	s->since_ms = zn_wall_ms() - 600000;
 	s->hides_0 = true;
+	return s;
+}
+
+/* All of its errors come between two ticks, and then no more. */
+T(the_first_errors_of_an_old_job)
+{
+	start();
+	ticks(3);
+	add_old_errors();
 	tick();
 	CHECK_EQ(state_of("cuda_context_lost"), ZN_FIRING);
 	CHECK(alerts.alert[0].value == 7);
@@ -619,9 +626,7 @@ T(errors_from_before_the_rules)
 	struct series *s;
 
 	start();
-	s = ADD("zernel_job_cuda_errors_total", 7, {"job_id", "4711"}, {"error", "CUDA_ERROR_ILLEGAL_ADDRESS"});
-	s->since_ms = zn_wall_ms() - 600000;
-	s->hides_0 = true;
+	s = add_old_errors();
 	ticks(3);
 	CHECK_EQ(alerts.count, 0);
 	snprintf(options.alerts, sizeof(options.alerts), "/tmp/alert_test.%d", getpid());
@@ -641,13 +646,9 @@ T(errors_from_before_the_rules)
 T(the_first_errors_before_rules_are_read_again)
 {
 	char why[ZN_TEXT_MAX];
-	struct series *s;
-
 	start();
 	ticks(3);
-	s = ADD("zernel_job_cuda_errors_total", 7, {"job_id", "4711"}, {"error", "CUDA_ERROR_ILLEGAL_ADDRESS"});
-	s->since_ms = zn_wall_ms() - 600000;
-	s->hides_0 = true;
+	add_old_errors();
 	CHECK_EQ(zn_alerts_reload(&alerts, why), 0);
 	tick();
 	CHECK_EQ(state_of("cuda_context_lost"), ZN_FIRING);

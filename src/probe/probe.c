@@ -63,13 +63,10 @@ static int refuse_open(struct zn_probe *p, char why[ZN_TEXT_MAX], const char *wh
 	return err;
 }
 
-/* Where the kernel's table of its CPUs' variables is, of which job.bpf.c adds up what control groups used. 0: it needs
- * none, as from kernel 5.19 on, or it is not told. */
-static uint64_t per_cpu_offset(void)
+static uint64_t find_per_cpu_offset(const char *path)
 {
 	char text[512];
-	bool needed = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_map_lookup_percpu_elem, NULL) != 1;
-	FILE *f = needed ? fopen("/proc/kallsyms", "re") : NULL;
+	FILE *f = fopen(path, "re");
 	uint64_t found = 0;
 
 	while (f && !found && fgets(text, sizeof(text), f)) /* address, type, name */
@@ -78,6 +75,17 @@ static uint64_t per_cpu_offset(void)
 	if (f)
 		fclose(f);
 	return found;
+}
+
+/* Where the kernel's table of its CPUs' variables is, of which job.bpf.c adds up what control groups used. 0: it needs
+ * none, as from kernel 5.19 on, or it is not told. The service's unit hides the file (ProtectKernelTunables) from its
+ * own view of the tree, not from that of the first process. */
+static uint64_t per_cpu_offset(void)
+{
+	bool needed = libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_map_lookup_percpu_elem, NULL) != 1;
+	uint64_t found = needed ? find_per_cpu_offset("/proc/kallsyms") : 0;
+
+	return found || !needed ? found : find_per_cpu_offset("/proc/1/root/proc/kallsyms");
 }
 
 static void *load_jobs(void *arg)

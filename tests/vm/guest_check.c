@@ -8,6 +8,7 @@
  */
 #include "zernel.h"
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <sched.h>
@@ -893,6 +894,7 @@ static void check_entries(void)
 }
 
 #include "guest_oom.h"
+#include "guest_usage.h"
 #include "guest_stacks.h"
 #include "guest_verified.h"
 
@@ -911,6 +913,7 @@ static const struct {
 	{"ends", check_ends, NEW},
 	{"entries", check_entries, NEW},
 	{"oom", check_oom, NEW},
+	{"usage", check_usage, BOTH},
 	{"stacks", check_stacks, BOTH},
 	{"verified", check_verified, BOTH},
 	{"refused", check_refused, OLD},

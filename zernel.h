@@ -917,8 +917,7 @@ struct zn_shared {
 	__u32 sched_mask;  /* sets of threads less one; the daemon writes it at start */
 	__u32 jiffy_ns;    /* of the kernel's own clock tick; the daemon writes it at start */
 	__u64 wall_ns;     /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
-	__u64 address;     /* of job.bpf.c, as is the sum */
-	struct zn_cpu_time cpu_sum;
+	struct zn_cpu_time cpu_sum; /* of job.bpf.c */
 	__u64 per_cpu_offset; /* before 5.19: the kernel's table of where each CPU has its variables; 0: not known */
 	__u32 cpu_count;      /* entries of it that count, at most ZN_CPUS_MAX */
 	__u32 spared;         /* ZN_SPARES() of all processes together: 0, as a rule; the daemon writes it */
@@ -943,7 +942,7 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 7 + 2 * ZN_MAJOR_WORDS + 15 + ZN_CALIB_MAX) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + 2 * ZN_MAJOR_WORDS + 15 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES + 32 +
 			2 * ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +
@@ -5013,8 +5012,8 @@ struct zn_progress_row {
 	uint64_t moved_ns[ZN_PROGRESS_COUNT]; /* the tick at which they had moved; 0: never */
 };
 struct zn_progress {
-	uint64_t tick_ns;
-	bool asks; /* for the calls that are under way */
+	uint64_t tick_ns, before_ns; /* the last tick, and the one before */
+	bool asks;                   /* for the calls that are under way */
 	struct zn_progress_row row[ZN_PROCS_MAX];
 };
 void zn_progress_tick(struct zn_progress *g, struct zn_agg *a, uint64_t now_ns); /* after zn_agg_tick() */
@@ -8299,6 +8298,7 @@ struct zn_jobs {
 	uint64_t refused;                   /* newcomers that found the table full */
 	bool loading; /* another thread claims slots of the kernel's table: none is looked at until it is done */
 	bool crowded; /* series of file I/O run short: jobs that have ended make room. job/io.c sets it */
+	bool regroup; /* control groups that an ended job has may be those of a further run of it */
 	uint64_t tick_ns;
 	struct zn_hist_sum merged;         /* scratch of zn_job_merge() */
 	uint64_t count[ZN_COUNTER_SLOTS];  /* scratch of zn_job_counts() */
@@ -8619,8 +8619,8 @@ void zn_cgroup_throttle(struct zn_causes *c, const char *proc_root);
 /* ---- job/cgroup.c (zn_cgroup_): control groups as user space sees them: paths, and what runs when the
  * daemon starts. ---- */
 
-/* Looks at all processes once and tags those of jobs, and their control groups. May block: before the loop runs
- * only. */
+/* Looks at all processes once and tags those of jobs, and their control groups. Takes as long as to read /proc: for the
+ * start alone. */
 void zn_cgroup_scan(struct zn_arena *a, const char *proc_root);
 /* Tags everything that runs in one control group and below it: a folder of a mounted hierarchy, a line of
  * /proc/PID/cgroup ("0::/x", "4:memory:/x"), or the path of a group of version 2. 0, or -errno with a line in why. */

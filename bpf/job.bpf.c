@@ -263,11 +263,17 @@ struct {
 	__type(value, __u64);
 } anchor SEC(".maps");
 
-/* An address as a number. Nobody else writes there: cgroup_mutex is held. */
+/* An address as a number, by way of this CPU's own memory: groups that go and kills for want of memory come at one time.
+ */
 static __always_inline __u64 number_of(const void *address)
 {
-	*(volatile __u64 *)&shared.address = (__u64)address;
-	return *(volatile __u64 *)&shared.address;
+	const __u32 first = 0;
+	volatile __u64 *own = bpf_map_lookup_elem(&anchor, &first);
+
+	if (!own)
+		return 0;
+	*own = (__u64)address;
+	return *own;
 }
 
 /* Kernels from 5.19 on. */

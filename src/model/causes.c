@@ -507,6 +507,29 @@ static uint64_t steps_over(struct zn_causes *c, uint64_t now_ns)
 	return steps;
 }
 
+static uint64_t take_part(uint64_t *whole, uint64_t n)
+{
+	uint64_t part = *whole / n;
+
+	*whole -= part;
+	return part;
+}
+
+/* A tick that is longer than a step is shared among those that began in it, as the readings of history.c are. */
+static void share_out(struct zn_cause_group *g, uint64_t steps)
+{
+	struct zn_cause_step *last = &g->step[g->steps % ZN_CAUSE_STEPS];
+
+	for (uint64_t n = steps; n > 1; n--) {
+		struct zn_cause_step *to = &g->step[(g->steps + 1 - n) % ZN_CAUSE_STEPS];
+
+		to->time_ns = take_part(&last->time_ns, n);
+		to->gpu_ns = take_part(&last->gpu_ns, n);
+		for (enum zn_cause cause = 0; cause < ZN_CAUSE_COUNT; cause++)
+			to->lost_ns[cause] = take_part(&last->lost_ns[cause], n);
+	}
+}
+
 void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 {
 	uint64_t interval_ns = c->tick_ns ? now_ns - c->tick_ns : 0, before_ns = c->interval_ns;
@@ -529,6 +552,9 @@ void zn_causes_tick(struct zn_causes *c, uint64_t now_ns)
 		group_of(c, p)->used = true;
 		note_process(c, c->agg->row[i], p, interval_ns);
 	}
+	for (uint32_t i = 0; steps > 1 && i <= ZN_JOBS_MAX; i++)
+		if (c->group[i].used && c->group[i].steps >= steps)
+			share_out(&c->group[i], steps);
 }
 
 void zn_causes_files(struct zn_causes *c, struct zn_job_ref job, uint64_t ns, const char *mount)

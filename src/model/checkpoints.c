@@ -43,10 +43,12 @@ static void end_episode(struct zn_checkpoint_job *g)
 	g->bytes = g->first_ns = 0;
 }
 
-/* Of the tick that began at before_ns. */
+/* Of the tick that began at before_ns. When in it something was written is not known. */
 static void note_tick(struct zn_checkpoint_job *g, uint64_t before_ns, uint64_t now_ns)
 {
-	if (g->first_ns && (g->launched || now_ns - g->last_ns >= PAUSE_NS))
+	uint64_t until_ns = g->written >= TICK_LEAST || g->blocked ? before_ns : now_ns;
+
+	if (g->first_ns && (g->launched || until_ns - g->last_ns >= PAUSE_NS))
 		end_episode(g);
 	if (g->launched || !g->begun)
 		return;

@@ -59,7 +59,7 @@ static void note_process(struct zn_progress_row *r, const struct zn_agg *a, cons
 
 /* ---- Calls that stay in the driver. ---- */
 
-/* At two ticks in a row somebody was inside: then it may be one and the same call. */
+/* At two ticks in a row somebody was inside: then one and the same call may be there since before the former. */
 static void note_inside(struct zn_progress *g, struct zn_progress_row *r, const struct zn_proc *p)
 {
 	r->stuck_ns = 0;
@@ -78,13 +78,15 @@ static void note_call(void *to, uint32_t id, uint64_t start_ns)
 	for (uint32_t i = 0; i < ZN_PROCS_MAX; i++) {
 		struct zn_progress_row *r = &g->row[i];
 
-		if (r->id == id && r->inside_ns && start_ns <= r->inside_ns && (!r->stuck_ns || start_ns < r->stuck_ns))
+		if (r->id == id && r->inside_ns && r->inside_ns <= g->before_ns && start_ns <= g->before_ns &&
+			(!r->stuck_ns || start_ns < r->stuck_ns))
 			r->stuck_ns = start_ns;
 	}
 }
 
 void zn_progress_tick(struct zn_progress *g, struct zn_agg *a, uint64_t now_ns)
 {
+	g->before_ns = g->tick_ns;
 	g->tick_ns = now_ns;
 	g->asks = false;
 	for (uint32_t i = 0; i < a->row_count; i++) {

@@ -162,6 +162,13 @@ static void note_ended_wait(struct zn_ranks *k, const struct zn_missing *m)
 		k->longest_ns[m->slot] = took_ns;
 }
 
+/* What came between the tick's time and the look at it came at the tick. */
+static void not_after(uint64_t *ns, uint64_t tick_ns)
+{
+	if (*ns > tick_ns)
+		*ns = tick_ns;
+}
+
 static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t slot, uint32_t member)
 {
 	struct zn_missing *m = &k->missing[slot][member], before = *m;
@@ -197,6 +204,9 @@ static void look_at_member(struct zn_ranks *k, const struct zn_skew *s, uint32_t
 		m->doing_ns = 0;
 	if (!m->waiters)
 		m->cpu_ticks = 0;
+	not_after(&m->since_ns, k->tick_ns);
+	not_after(&m->collective_since_ns, k->tick_ns);
+	not_after(&m->gone_ns, k->tick_ns);
 }
 
 /* ---- What it does instead. ---- */

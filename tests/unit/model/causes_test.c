@@ -172,6 +172,21 @@ T(what_time_is_laid_to)
 }
 
 /* A loader that works on while nobody waits for it: each wait has its cause from its first second on. */
+/* A tick may take as long as several steps. */
+T(each_step_of_a_long_tick_has_its_part)
+{
+	start();
+	tick();
+	for (int i = 0; i < 6; i++) {
+		clock_ns += 19 * S;
+		tick();
+	}
+	CHECK(group()->steps >= 20);
+	for (uint32_t i = 0; i < 20; i++)
+		CHECK(group()->step[(group()->steps - i) % ZN_CAUSE_STEPS].time_ns);
+	CHECK_EQ(zn_causes_window(group(), ZN_CAUSE_STEPS).time_ns, 120 * S);
+}
+
 /* Without the scheduler nothing is known of what a process loses, nor that it loses nothing; but that it hangs is. */
 T(time_that_nobody_watched)
 {
@@ -687,6 +702,7 @@ int main(void)
 {
 	proc_make();
 	RUN(what_time_is_laid_to);
+	RUN(each_step_of_a_long_tick_has_its_part);
 	RUN(time_that_nobody_watched);
 	RUN(waits_for_data_with_pauses);
 	RUN(cpus_of_ranks);

@@ -70,6 +70,20 @@ T(one_with_fsync)
 	CHECK_EQ(sum().last_bytes, 100 * MIB);
 }
 
+/* Ticks may be further apart than the pause that ends one is long. */
+T(one_over_long_ticks)
+{
+	start();
+	for (int i = 0; i < 6; i++) {
+		clock_ns += 9 * S;
+		pass(0, 100 * MIB, 0);
+	}
+	pass(7, 0, 0);
+	CHECK_EQ(sum().count, 1);
+	CHECK_EQ(sum().ns, 60 * S);
+	CHECK_EQ(sum().bytes, 600 * MIB);
+}
+
 T(what_is_none)
 {
 	start();
@@ -126,6 +140,7 @@ T(a_process_in_the_row_of_another)
 int main(void)
 {
 	RUN(one_with_fsync);
+	RUN(one_over_long_ticks);
 	RUN(what_is_none);
 	RUN(a_pause_ends_one);
 	RUN(a_process_in_the_row_of_another);

@@ -333,6 +333,26 @@ T(a_call_that_stays_in_the_driver)
 	CHECK_EQ(zn_progress_stuck(&progress, ranks.missing[0][2].row, process[2]->id), 0);
 }
 
+/* Others were inside for a moment at the ticks before it went in. */
+T(a_call_that_stays_behind_others)
+{
+	struct zn_arena_ops ops;
+	uint32_t row = comm(0)->member[2].row;
+
+	start();
+	ops = *memory.arena.ops;
+	ops.ioctls = ioctls;
+	memory.arena.ops = &ops;
+	process[2]->in_ioctl = 1;
+	for (int i = 0; i < 3; i++) {
+		ioctl_ns = clock_ns + S / 2; /* it is another one at each */
+		pass(1);
+		CHECK_EQ(zn_progress_stuck(&progress, row, process[2]->id), 0);
+	}
+	pass(5);
+	CHECK_EQ(zn_progress_stuck(&progress, row, process[2]->id), 11 * S / 2);
+}
+
 /* Looks that take long are spread over ticks, and each rank has its turn. */
 T(looks_are_bounded)
 {
@@ -431,6 +451,21 @@ T(who_has_gone)
 		zn_missing_says(m, says);
 		CHECK_STR(says, ends[i].says);
 	}
+}
+
+/* It ended after the tick's time, and before it was looked at. */
+T(who_goes_amid_a_tick)
+{
+	start();
+	issue_but(RANKS);
+	clock_ns += S + 1;
+	end_of(2, 15);
+	clock_ns -= S + 1;
+	pass(1);
+	CHECK_EQ(shown(), 0);
+	pass(1);
+	CHECK_EQ(shown(), 1);
+	CHECK_EQ(clock_ns - ranks.missing[0][2].since_ns, S);
 }
 
 T(a_wait_is_over_when_the_rank_has_come)
@@ -805,10 +840,12 @@ int main(void)
 	RUN(what_it_does_instead);
 	RUN(what_it_started_may_use_the_cpu);
 	RUN(a_call_that_stays_in_the_driver);
+	RUN(a_call_that_stays_behind_others);
 	RUN(looks_are_bounded);
 	RUN(what_it_does_now_is_timed_from_its_begin);
 	RUN(nobody_waits_who_does_something_else);
 	RUN(who_has_gone);
+	RUN(who_goes_amid_a_tick);
 	RUN(a_wait_is_over_when_the_rank_has_come);
 	RUN(who_has_left_is_not_missing);
 	RUN(a_straggler_is_no_hang);

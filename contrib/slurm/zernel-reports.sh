@@ -71,8 +71,11 @@ find_job() {
 	[ "$phase" ]
 }
 
+# 2: Slurm does not answer.
 is_first_node() {
-	[ "$nodes" ] && [ "$(ask scontrol show hostnames "$nodes" | head -n 1)" = "$node" ]
+	[ "$nodes" ] || return
+	hosts=$(ask scontrol show hostnames "$nodes" 2>/dev/null) && [ "$hosts" ] || return 2
+	[ "$(printf '%s\n' "$hosts" | head -n 1)" = "$node" ]
 }
 
 # It may have been queued again, wait for an epilog, or pause between two steps: a report of it is not the last one.
@@ -96,7 +99,11 @@ comment_running() {
 	1) return 0 ;;
 	2) failed "job $1: Slurm does not answer" && return 1 ;;
 	esac
-	is_first_node || return 0
+	is_first_node
+	case $? in
+	1) return 0 ;;
+	2) failed "job $1: Slurm does not answer" && return 1 ;;
+	esac
 	! is_over || return 0
 	if ! line=$(ask zernel job report "$1" --line); then
 		failed "no comment for job $1"
@@ -121,10 +128,7 @@ is_young() {
 # 1: the database does not answer, or may not know the job yet.
 comment_ended() {
 	[ -z "$away" ] || return
-	if line=$(ask zernel job report "$1" --restart "$2" --line) &&
-		ask sacctmgr -i modify job where "jobid=$task" set "AdminComment=$line" >/dev/null; then
-		return
-	fi
+	ask sacctmgr -i modify job where "jobid=$task" set "AdminComment=$line" >/dev/null && return
 	failed "no comment for job $1"
 	ask sacctmgr -n list cluster format=cluster >/dev/null || away=yes
 	[ -z "$away" ] && ! is_young
@@ -143,11 +147,8 @@ find_address() {
 
 mail_report() {
 	[ "$to" ] || return 0
-	if text=$(ask zernel job report "$1" --restart "$2" --mail) &&
-		printf 'To: %s\n%s\n' "$to" "$text" | timeout 20 "${SENDMAIL:-/usr/sbin/sendmail}" -i -- "$to" 9>&-; then
-		return
-	fi
-	failed "no mail for job $1"
+	printf 'To: %s\n%s\n' "$to" "$text" | timeout 20 "${SENDMAIL:-/usr/sbin/sendmail}" -i -- "$to" 9>&- ||
+		failed "no mail for job $1"
 }
 
 # Reports written since an hour before the last call, as lines of a time and a path. Only that time tells which is new:
@@ -194,7 +195,7 @@ is_due() {
 	task=${task%% *}
 	case $path in 'comment '*) return ;; esac
 	find_job "$id" || return
-	[ -z "$nodes" ] || is_first_node || return 1
+	[ -z "$nodes" ] || is_first_node || return
 	is_over || return 3
 	is_last_run "$id" "$restart" || return
 	[ -z "$mail" ] || find_address "$id" || [ $? -eq 1 ] || return 2
@@ -205,14 +206,28 @@ end_with() {
 	echo "$time $path" >>"$state/done"
 }
 
+# What is to be told of the job, as $line and $text.
+read_report() {
+	line='' text=''
+	[ -z "$comment" ] || line=$(ask zernel job report "$id" --restart "$restart" --line) || return
+	[ -z "$to" ] || text=$(ask zernel job report "$id" --restart "$restart" --mail)
+}
+
 # A comment may be set twice, and one that the database does not take is for the next call. A mail may not be sent
-# twice: it is marked before.
+# twice: it is marked before, once all of it is there. 1: zerneld does not answer.
 hand_on() {
-	if [ "$comment" ] && ! comment_ended "$id" "$restart"; then
-		case $path in 'comment '*) return ;; esac
+	if ! read_report; then
+		failed "no report of job $id"
+		ask zernel job list >/dev/null || return 1
+		end_with
+		return 0
+	fi
+	if [ "$comment" ] && ! comment_ended "$id"; then
+		case $path in 'comment '*) return 0 ;; esac
 		echo "$time comment $task $path" >>"$state/uncommented"
 	fi
-	end_with && { [ -z "$mail" ] || mail_report "$id" "$restart"; }
+	! end_with || mail_report "$id"
+	return 0
 }
 
 # What Slurm did not answer about is for the next call. Where it answers nothing any more, so is the rest.
@@ -223,7 +238,7 @@ each_ended() {
 		case $id in *_*) restart=${id#*_} id=${id%%_*} ;; esac
 		is_due
 		case $? in
-		0) hand_on ;;
+		0) hand_on || break ;;
 		1) end_with ;;
 		2)
 			failed "job $id: Slurm does not answer"

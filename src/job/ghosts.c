@@ -73,6 +73,23 @@ static bool is_of_people(uint32_t uid)
 	return uid >= ZN_GHOST_UID && (uid < SERVICE_FIRST || uid > SERVICE_LAST);
 }
 
+#define MPS "nvidia-cuda-mps" /* nvidia-cuda-mps-server and -control, as the kernel cuts names off */
+
+/* The server of MPS has the id of the user whom it serves, and is of no job: its daemon, which is root's, starts it. By
+ * its own name alone any process could say that it is one. */
+static bool is_mps_server(const struct zn_holder *h)
+{
+	struct zn_procfs_stat stat;
+	char path[32], text[32];
+
+	if (strcmp(h->comm, MPS) || !zn_procfs_stat("/proc", h->pid, &stat))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/status", stat.parent);
+	if (zn_procfs_status(path, "Name", text, sizeof(text)) != 1 || strcmp(text, MPS))
+		return false;
+	return zn_procfs_status(path, "Uid", text, sizeof(text)) == 1 && *text == '0';
+}
+
 /* Whether a holder is one. A job that is not known any more has ended. */
 static bool is_ghost(const struct zn_ghosts *g, struct zn_jobs *jobs, const struct zn_holder *h, struct zn_ghost *to)
 {
@@ -85,7 +102,7 @@ static bool is_ghost(const struct zn_ghosts *g, struct zn_jobs *jobs, const stru
 	if (h->job.serial)
 		return !job || !zn_job_runs(job);
 	to->why = ZN_GHOST_NO_JOB;
-	return g->slurm && is_of_people(h->uid);
+	return g->slurm && is_of_people(h->uid) && !is_mps_server(h);
 }
 
 /* The same process, and not the next one of its number. */

@@ -310,8 +310,9 @@ static void update_life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 	}
 	ends = last_sign(j, job) || (job->source == ZN_JOB_BY_FILE && limit_passed(j, job));
 	job->state = ends ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
-	if (job->state == ZN_JOB_RUNNING)
-		zn_job_gpus_count(j, job, now_ns);
+	if (job->state == ZN_JOB_RUNNING && !job->empty_ns && !limit_passed(j, job))
+		zn_job_gpus_count(
+			j, job, now_ns); /* else it may have ended by then; if not, the time is caught up with */
 }
 
 /* Jobs whose id runs again, before a record or a report of the new one takes the place of theirs. */
@@ -510,8 +511,10 @@ static struct zn_job *begin_job(struct zn_jobs *j, const char *id, char why[ZN_T
 		zn_agg_refresh(j->agg);
 		settle_ended(j);
 	}
-	if (before)
+	if (before) {
+		j->regroup |= zn_job_shared_of(j, before)->cgroups > 0;
 		a->ops->job_unname(a, before->slot);
+	}
 	make_room(j, 1);
 	slot = a->ops->job_claim(a, id);
 	if (slot >= 0)

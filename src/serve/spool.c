@@ -321,6 +321,15 @@ void zn_spool_check(struct zn_spool *s)
 	read_folder(s);
 }
 
+/* A job that was requeued while no daemon ran has groups that were found under its id before it was heard of that this is
+ * another run: they were taken for the earlier one's. */
+static void find_groups(struct zn_jobs *jobs)
+{
+	if (jobs->regroup)
+		zn_cgroup_scan(jobs->agg->arena, "/proc");
+	jobs->regroup = false;
+}
+
 int zn_spool_open(struct zn_spool **to, const struct zn_state *state, const char *folder, uid_t owner)
 {
 	struct zn_spool *s;
@@ -336,6 +345,7 @@ int zn_spool_open(struct zn_spool **to, const struct zn_state *state, const char
 	snprintf(s->folder, sizeof(s->folder), "%s", folder);
 	read_folder(s);
 	s->started = true;
+	find_groups(state->jobs);
 	*to = s;
 	return 0;
 }

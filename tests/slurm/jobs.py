@@ -435,6 +435,33 @@ def a_restarted_daemon_knows_the_jobs_that_run():
 
 
 @test
+def a_job_that_was_requeued_meanwhile_is_the_new_run():
+    """Its groups have the name that those of the earlier run had, of whose end and of what began then files tell.
+    Else its processes would be those of a job that has ended: ghosts, for which the node is drained."""
+    first = site.hooked()
+    driver = Told("meanwhile", "storm", "--threads", "1", "--calls", "1037")
+    job = submit(driver.command, "--requeue")
+    site.cluster.wait(job, "RUNNING")
+    shown(job)
+    driver.go(job)
+    first.end()
+    site.cluster.say("scontrol", "requeue", job)
+    site.cluster.wait(job, "PENDING")
+    driver.let_go()
+    site.cluster.wait(job, "RUNNING")
+    daemon = site.hooked()
+    wait_until(lambda: shown(job)["restart"] == 1, "the new run")
+    driver.go(job, restart="1")
+    launches = wait_until(lambda: daemon.metrics().one("zernel_job_launches_total", job_id=job), "its launches")
+    check(launches >= 1037, f"launches of the new run: {launches}")
+    ghosts = run(["/run/zernel-test/zernel", "ghosts", f"http://127.0.0.1:{daemon.port}", "--json", "--older", "0"])
+    equal([g["pid"] for g in parse_json(ghosts.stdout)["ghosts"]], [], "ghosts")
+    driver.let_go()
+    site.cluster.wait(job, "COMPLETED")
+    equal_figures(report(job, 1), did(job, "meanwhile1"))
+
+
+@test
 def a_killed_daemon_knows_them_too():
     first = site.hooked()
     driver = Told("killed", "storm", "--threads", "1", "--calls", "1033")
@@ -493,7 +520,8 @@ def stand_in(name, script):
 def reports(*options, away="nothing", fails="nothing", kills=""):
     """One call of zernel-reports.sh, with a stand-in of the mailer, and some of Slurm's commands that go on as the real
     ones: (what mailer and sacctmgr were told, its stderr). What the others were asked is in the file `asked`. away: a
-    command that finds no slurmctld; fails: one that is refused; kills: the name of one that kills the call."""
+    command that finds no slurmctld, or no daemon from then on; fails: one that is refused; kills: the name of one that
+    kills the call."""
     tools, told = f"{site.folder}/tools", f"{site.folder}/told"
     os.makedirs(tools, exist_ok=True)
     for name in ("squeue", "scontrol", "sinfo"):
@@ -502,6 +530,10 @@ def reports(*options, away="nothing", fails="nothing", kills=""):
                        f'exec /usr/bin/{name} "$@"\n')
     with open(f"{tools}/asked", "w"):
         pass
+    stand_in("zernel", f'case "zernel $*" in *"{away}"*) touch {tools}/gone; exit 1 ;; "zernel job list") '
+                       f'[ ! -e {tools}/gone ] || exit 1 ;; esac\nexec /run/zernel-test/zernel "$@"\n')
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{tools}/gone")
     for name in ("sacctmgr", "mailer"):
         stand_in(name, f'printf "%s|" {name} "$@" >> {told}\n[ {name} = sacctmgr ] || cat >> {told}\necho >> {told}\n'
                        f'case "{name} $*" in *"{fails}"*) exit 1 ;; esac\n'
@@ -598,9 +630,11 @@ def ended():
 @test
 def what_slurm_does_not_answer_about_is_for_the_next_call():
     job = ended_with_mail()
-    for away in ("squeue", "squeue", "show job"):
+    for away in ("squeue", "squeue", "show job", "show hostnames"):
         equal(reports("-c", "-m", away=away), ("", f"zernel-reports: job {job}: Slurm does not answer\n"),
               f"without {away}")
+    equal(reports("-c", "-m", away="zernel job report"), ("", f"zernel-reports: no report of job {job}\n"),
+          "while zerneld is started anew")
     told, why = reports("-c", "-m")
     equal(why, "", "complaints")
     equal(asked(nodes=True), f"sinfo -h -n {NODE} -o %n\n", "of this node alone: of all it would be all their records")

@@ -3,6 +3,7 @@
 #include "jobs.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +135,33 @@ T(of_no_job)
 	}
 }
 
+/* The parent is this process, which is root's where the tests are. */
+T(of_the_server_of_mps)
+{
+	char before[16];
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	prctl(PR_GET_NAME, before);
+	for (int i = 0; i < 2; i++) {
+		struct zn_holder h;
+
+		begin();
+		prolog("id=4711 uid=1000");
+		h = holder_at(pid, 1000, (struct zn_job_ref){0});
+		strcpy(h.comm, "nvidia-cuda-mps");
+		held_by(h);
+		look();
+		CHECK_EQ(ghosts.count, i == 0 || getuid() ? 1 : 0);
+		prctl(PR_SET_NAME, "nvidia-cuda-mps");
+	}
+	prctl(PR_SET_NAME, before);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 T(on_a_gpu_that_was_not_given)
 {
 	static const struct {
@@ -210,6 +238,7 @@ int main(void)
 	RUN(of_a_job_that_was_forgotten);
 	RUN(without_its_main_thread);
 	RUN(of_no_job);
+	RUN(of_the_server_of_mps);
 	on_a_gpu_that_was_not_given();
 	RUN(of_numbers_that_may_be_minors);
 	RUN(a_share);

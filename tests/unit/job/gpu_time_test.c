@@ -72,6 +72,31 @@ T(more_gpus_than_a_job_can_have)
 	CHECK_EQ(memory.arena.shared->lost[ZN_LOST_GPU], 4);
 }
 
+/* Of a job by hand it is known only after some seconds. */
+T(no_gpu_is_idle_behind_the_end)
+{
+	struct zn_proc *p = NULL;
+	struct zn_job *job;
+
+	start();
+	list_gpus(1);
+	pass(1);
+	p = zn_memory_claim(&memory, PID, "train");
+	hold(p, 0, GIB);
+	CHECK_EQ(zn_jobs_start(&jobs, say("id=train pid=4242 gpus=0"), ZN_JOB_BY_TAG, why), 0);
+	job = zn_jobs_find(&jobs, "train", ZN_UNKNOWN);
+	for (int i = 0; i < 20; i++) {
+		launch(p, 1);
+		pass(1);
+	}
+	zn_memory_exit(&memory, p);
+	pass(15);
+	CHECK_EQ(job->state, ZN_JOB_ENDED);
+	CHECK_EQ(job->gpu_count, 1);
+	CHECK(job->gpu[0].busy_ns >= 19 * ZN_NS_PER_S);
+	CHECK(job->gpu[0].busy_ns + job->gpu[0].idle_ns <= job->end_ns - job->start_ns);
+}
+
 T(idle_and_busy)
 {
 	struct zn_job *job;
@@ -369,6 +394,7 @@ int main(void)
 	allocated_gpus();
 	RUN(numbers_where_minors_are_in_another_order);
 	RUN(more_gpus_than_a_job_can_have);
+	RUN(no_gpu_is_idle_behind_the_end);
 	RUN(idle_and_busy);
 	RUN(a_wait_is_busy_once_it_is_over);
 	RUN(a_gpu_that_cannot_be_told);

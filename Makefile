@@ -84,7 +84,8 @@ SMALL := alert/% worker/% sim/% serve/% cli/% daemon/% base/options base/options
 	output/requests_json output/failed_json output/metrics_failed output/why output/ghosts_json output/sampled_json \
 	output/report_gaps output/report_cells output/report_line output/flight output/rates_json probe/calibrate probe/nodes \
 	codec/ras codec/dcgm model/oom model/ports job/ghosts probe/kernel probe/objects probe/hooks probe/attach probe/judge \
-	probe/libraries probe/services job/suspicion job/cgroup job/lifecycle model/mounts output/lines
+	probe/libraries probe/services probe/entry job/suspicion job/cgroup job/lifecycle job/usage model/mounts \
+	model/budget output/lines output/metrics_hardware
 $(SMALL:%=$(B)/obj/%.o): CFLAGS += -Os
 $(B)/version: FORCE | $(B)
 	$(Q)echo '$(VERSION) $(COMMIT)' | cmp -s - $@ || echo '$(VERSION) $(COMMIT)' > $@

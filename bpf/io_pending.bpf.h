@@ -182,8 +182,11 @@ static __always_inline void pending_name(struct zn_io_pending *s, __u32 owner)
 
 static __always_inline struct zn_io_pending *pending_take(__u32 owner, __u32 op, __u32 also)
 {
-	struct zn_io_pending *s = zn_io_pending_take(owner);
+	/* an operation on names may have another one of its own inside; by then a place before its own may be free */
+	struct zn_io_pending *s = op > ZN_IO_WRITE ? zn_io_pending_find(owner) : NULL;
 
+	if (!s)
+		s = zn_io_pending_take(owner);
 	if (!s)
 		s = pending_crowded(owner, op, also);
 	if (s)

@@ -553,7 +553,7 @@ static __always_inline bool spare_switch(const struct sleep *s, bool asleep)
 }
 
 /* True: its stack is to be walked. */
-static __noinline bool switch_off(struct task_struct *task, __u32 filter, bool preempt, __u64 now)
+static __always_inline bool switch_off(struct task_struct *task, __u32 filter, bool preempt, __u64 now)
 {
 	struct sleep s = {.task = task, .now = now, .state = task->__state};
 	bool asleep = !preempt && s.state;
@@ -603,7 +603,7 @@ static __always_inline __u64 time_between(__u64 from, __u64 to)
 	return ns & ~before;
 }
 
-static __noinline void switch_on(struct task_struct *task, __u64 now)
+static __always_inline void switch_on(struct task_struct *task, __u64 now)
 {
 	struct zn_sched_entry *r = zn_sched_entry_find(task->pid);
 	struct zn_proc *p = r && r->off_ns ? zn_sched_entry_proc(r) : NULL;
@@ -716,7 +716,7 @@ static __always_inline void batch_from(struct zn_sched_entry *r)
 	r->flags |= ZN_SCHED_GIVEN;
 }
 
-static __noinline void wake_task(struct task_struct *task)
+static __always_inline void wake_task(struct task_struct *task)
 {
 	struct zn_sched_entry *r = zn_sched_entry_find(task->pid);
 	struct zn_thread_state *o;

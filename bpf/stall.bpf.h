@@ -17,10 +17,10 @@ static __always_inline struct zn_sched_set *zn_sched_entry_set(__u32 tid)
 	return bpf_map_lookup_elem(&sched_sets, &at);
 }
 
-/* The ways of a set that are a thread's, a bit each. */
+/* The ways of a set that are a thread's, a bit each. An idle CPU's, whose number is that of a free way, are none. */
 static __always_inline __u64 zn_sched_ways_of(const struct zn_sched_set *set, __u32 tid)
 {
-	__u64 found = 0, other;
+	__u64 found = 0, other, real = ((__u64)tid - 1) >> 63;
 
 #pragma unroll
 	for (int i = 0; i < ZN_SCHED_WAYS; i++) {
@@ -28,6 +28,9 @@ static __always_inline __u64 zn_sched_ways_of(const struct zn_sched_set *set, __
 		ZN_OPAQUE(other);
 		found |= (other - 1) >> 63 << i;
 	}
+	real -= 1; /* all ones, or 0 of thread 0. Without a branch: the verifier would follow both ways of each look-up */
+	ZN_OPAQUE(real);
+	found &= real;
 	ZN_OPAQUE(found);
 	return found;
 }

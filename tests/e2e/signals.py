@@ -2,6 +2,7 @@
 """What the kernel counts of a process that calls a hooked library: exactly where the kernel is exact, and nothing of
 any other process. An interpreter makes a few system calls of its own between two looks: those may be 1 % more."""
 import os
+import re
 import time
 
 from harness import (CUDA, Actor, Daemon, check, equal, folder, main, shared_daemon, state_of, test, test_shared,
@@ -91,6 +92,24 @@ def ids_that_are_alike_are_told_apart():
     one.end()
     about(grown(daemon, two, f"for _ in range({OFTEN}): libc.syscall(39)", "zernel_syscalls_total"), OFTEN,
         "system calls of the one that is left")
+
+
+@test
+def idle_cpus_are_no_thread():
+    """Their number is 0, as is that of places that are free, and here they have an id in common with a process that is
+    tracked. Who gets the row of one that has ended has nothing of theirs."""
+    daemon = Daemon()
+    first = tracked(daemon)
+    alike = tracked(daemon, lambda: with_id(MARKS, lambda: Actor(("cuda", CUDA))))
+    first.end()
+    daemon.gone(first.pid)
+    time.sleep(2)  # in which CPUs are idle again and again
+    last = tracked(daemon)
+    switches = daemon.metrics().one("zernel_context_switches_total", pid=str(last.pid), kind="involuntary")
+    with open(f"/proc/{last.pid}/status") as file:
+        own = int(re.search(r"^nonvoluntary_ctxt_switches:\s+(\d+)", file.read(), re.M)[1])
+    check(switches <= own, f"{switches} switches are said of a process that had {own}")
+    check(alike.pid % MARKS == 0, "a process whose id is like that of idle CPUs")
 
 
 @test

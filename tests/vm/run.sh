@@ -12,7 +12,7 @@ here=$(dirname "$0")
 build=$(cd "$1" && pwd)
 shift
 declare -A columns=(
-	[guest]='check counts detach killed restart stop fentry kprobe ends entries oom stacks verified refused'
+	[guest]='check counts detach killed restart stop fentry kprobe ends entries oom usage stacks verified refused'
 	[io]='tmpfs ext4 overlay nfs dd fio server job kprobe syscall'
 	[slurm]='job launches nccl steps peak node'
 	[rdma]='device lost verbs job port'

@@ -321,7 +321,7 @@ void zn_spool_check(struct zn_spool *s)
 	read_folder(s);
 }
 
-/* A job that was requeued while no daemon ran has groups that were found under its id before it was heard of that this is
+/* A job that was requeued while no daemon ran has groups that were found under its id before it was heard that this is
  * another run: they were taken for the earlier one's. */
 static void find_groups(struct zn_jobs *jobs)
 {

@@ -263,8 +263,8 @@ struct {
 	__type(value, __u64);
 } anchor SEC(".maps");
 
-/* An address as a number, by way of this CPU's own memory: groups that go and kills for want of memory come at one time.
- */
+/* An address as a number, by way of this CPU's own memory: groups that go, and kills for want of memory, come at one
+ * time. */
 static __always_inline __u64 number_of(const void *address)
 {
 	const __u32 first = 0;

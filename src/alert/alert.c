@@ -599,11 +599,15 @@ static struct zn_rules *book_in_use(struct zn_alerts *a)
 	return &a->book[a->rules == &a->book[1]];
 }
 
-static void selectors_begin(struct zn_rules *r, uint64_t now_ns)
+/* Those that a rule looks at: of one that is off they are there too. */
+static void selectors_begin(struct zn_rules *r, const struct zn_rule *rule, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < r->selector_count; i++)
-		if (!r->selector[i].began_ns)
-			r->selector[i].began_ns = now_ns;
+	for (uint32_t i = 0; i < rule->node_count; i++) {
+		const struct zn_rule_node *n = &rule->node[i];
+
+		if (n->op >= ZN_OP_SELECT && n->op <= ZN_OP_TIME_TO && !r->selector[n->selector].began_ns)
+			r->selector[n->selector].began_ns = now_ns;
+	}
 }
 
 /* What other rules looked at before was looked at ever since; what only new ones look at was not. */
@@ -622,11 +626,11 @@ void zn_alerts_tick(struct zn_alerts *a, uint64_t now_ns)
 	a->work.rules = a->rules;
 	a->work.now_ns = now_ns;
 	a->work.wall_ms = zn_wall_ms();
-	selectors_begin(book_in_use(a), now_ns);
 	count_places(a);
 	for (uint32_t i = 0; i < a->rules->rule_count; i++) {
 		struct evaluation e = {a, &a->rules->rule[i], now_ns, 0};
 
+		selectors_begin(book_in_use(a), e.rule, now_ns);
 		zn_rule_run(&a->work, e.rule, take_instance, &e);
 		sum_up(&e);
 	}

@@ -345,11 +345,14 @@ static void take_sample(void *to, const struct zn_sample *s)
 		if (!sample_matches(w->rules, &t->selector->matcher[i], s))
 			return;
 	e = push_element(w);
+	if (e)
+		*e = (struct zn_element){.value = value, .truth = ZN_YES, .loose = ZN_YES};
+	kept = e && keep_labels(w, e, s);
+	w->lost += e && !kept;
+	if (!kept)
+		*refused_ns_of(w, whose_sample(w, s)) = w->now_ns;
 	if (!e)
 		return;
-	*e = (struct zn_element){.value = value, .truth = ZN_YES, .loose = ZN_YES};
-	kept = keep_labels(w, e, s);
-	w->lost += !kept;
 	if (kept && (t->node->op < ZN_OP_RATE || t->node->op > ZN_OP_TIME_TO || with_past(w, t->node, s, value, e)))
 		return;
 	w->element_count--;

@@ -88,6 +88,19 @@ static size_t row_of(const char *rule)
 
 /* ---- What an alert is about. ---- */
 
+/* A server need not call a hooked library: its job is that of its engine, or its own. */
+static bool has_server(const struct zn_finding_of *of, uint32_t pid)
+{
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++) {
+		const struct zn_server *s = zn_server_at(of->agg->arena, i);
+		struct zn_job_ref job = s ? zn_slowness_job(of->agg->arena, s) : (struct zn_job_ref){0};
+
+		if (s && s->tgid == pid)
+			return job.serial == of->job.serial && (!job.serial || job.slot == of->job.slot);
+	}
+	return false;
+}
+
 static bool has_process(const struct zn_finding_of *of, const char *pid)
 {
 	for (uint32_t i = 0; i < of->agg->row_count; i++) {
@@ -96,7 +109,7 @@ static bool has_process(const struct zn_finding_of *of, const char *pid)
 		if (p && p->tgid == strtoul(pid, NULL, 10))
 			return true;
 	}
-	return false;
+	return has_server(of, (uint32_t)strtoul(pid, NULL, 10));
 }
 
 static bool is_gpu(const struct zn_gpu *g, const char *id, const char *pci)

@@ -642,6 +642,25 @@ T(errors_from_before_the_rules)
 	options.alerts[0] = '\0';
 }
 
+/* Nor are they told where a rule that was off is on again: nobody looked meanwhile. */
+T(errors_from_while_a_rule_was_off)
+{
+	char why[ZN_TEXT_MAX];
+
+	snprintf(options.alerts, sizeof(options.alerts), "/tmp/alert_test.%d", getpid());
+	write_file("disable cuda_context_lost\n");
+	start();
+	ticks(3);
+	add_old_errors();
+	ticks(3);
+	write_file("");
+	CHECK_EQ(zn_alerts_reload(&alerts, why), 0);
+	ticks(3);
+	CHECK_EQ(alerts.count, 0);
+	unlink(options.alerts);
+	options.alerts[0] = '\0';
+}
+
 /* The rules are read again between an error and the next tick. */
 T(the_first_errors_before_rules_are_read_again)
 {
@@ -1082,6 +1101,7 @@ int main(void)
 	RUN(gpu_allocation_failed);
 	RUN(the_first_errors_of_an_old_job);
 	RUN(errors_from_before_the_rules);
+	RUN(errors_from_while_a_rule_was_off);
 	RUN(the_first_errors_before_rules_are_read_again);
 	RUN(the_limit_itself_may_clear);
 	RUN(a_multiple_of_no_budget);

@@ -12,7 +12,16 @@ static struct zn_rules rules;
 static struct zn_finding found[ZN_FINDINGS_MAX];
 static const struct zn_finding_of job = {&agg, {3, 7}, "4711", NULL}, none = {&agg, {ZN_JOBS_MAX, 0}, "", NULL};
 
-/* Process 100 is of the job, and 200 of none. */
+static void serve(uint32_t tgid, struct zn_job_ref of)
+{
+	struct zn_server server = {.tgid = tgid};
+	int at = memory.arena.ops->server_add(&memory.arena, &server);
+
+	CHECK(at >= 0);
+	memory.arena.servers[at].job = of;
+}
+
+/* Process 100 is of the job, and 200 of none; so are the servers 900 and 901, which use no GPU themselves. */
 static void start(void)
 {
 	zn_memory_close(&memory);
@@ -22,6 +31,8 @@ static void start(void)
 	memset(&rules, 0, sizeof(rules));
 	zn_memory_claim(&memory, 100, "python3")->job = (struct zn_job_ref){3, 7};
 	zn_memory_claim(&memory, 200, "python3");
+	serve(900, (struct zn_job_ref){3, 7});
+	serve(901, (struct zn_job_ref){0});
 	zn_agg_tick(&agg, ZN_NS_PER_S);
 }
 
@@ -50,6 +61,8 @@ T(whom_an_alert_is_about)
 		{"pid", "100", true, false},
 		{"pid", "200", false, true},
 		{"pid", "300", false, false},
+		{"pid", "900", true, false},
+		{"pid", "901", false, true},
 		{"gpu_id", "0", false, false}, /* nobody uses it */
 		{"pci", "0000:01:00.0", false, false},
 		{"what", "x", true, true}, /* the node */

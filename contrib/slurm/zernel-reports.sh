@@ -214,12 +214,13 @@ read_report() {
 }
 
 # A comment may be set twice, and one that the database does not take is for the next call. A mail may not be sent
-# twice: it is marked before, once all of it is there. 1: zerneld does not answer.
+# twice: it is marked before, once all of it is there. What zerneld does not tell while a report is young is for the
+# next call too. 1: it does not answer.
 hand_on() {
 	if ! read_report; then
 		failed "no report of job $id"
 		ask zernel job list >/dev/null || return 1
-		end_with
+		is_young || end_with
 		return 0
 	fi
 	if [ "$comment" ] && ! comment_ended "$id"; then

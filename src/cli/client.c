@@ -357,9 +357,11 @@ static int fail_status(struct zn_client *c)
 /* The daemon's words in answer to what cannot be: a line of plain text. */
 static int fail_asked(struct zn_client *c)
 {
-	size_t len = strcspn(c->answer.at, "\r\n");
+	size_t len = 0;
 	char why[sizeof(c->why)];
 
+	while (len < c->answer.len && !strchr("\r\n", c->answer.at[len]))
+		len++;
 	if (!len || *c->answer.at == '<' || len >= sizeof(why))
 		return fail_status(c);
 	for (size_t i = 0; i < len; i++)

@@ -310,9 +310,9 @@ static void update_life(struct zn_jobs *j, struct zn_job *job, uint64_t now_ns)
 	}
 	ends = last_sign(j, job) || (job->source == ZN_JOB_BY_FILE && limit_passed(j, job));
 	job->state = ends ? ZN_JOB_ENDING : ZN_JOB_RUNNING;
+	/* where it may have ended already nothing is counted: if it has not, the time is caught up with */
 	if (job->state == ZN_JOB_RUNNING && !job->empty_ns && !limit_passed(j, job))
-		zn_job_gpus_count(
-			j, job, now_ns); /* else it may have ended by then; if not, the time is caught up with */
+		zn_job_gpus_count(j, job, now_ns);
 }
 
 /* Jobs whose id runs again, before a record or a report of the new one takes the place of theirs. */

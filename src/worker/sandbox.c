@@ -33,11 +33,13 @@
 static uint32_t waiting[WAITING_MAX] = {[0 ... WAITING_MAX - 1] = UINT32_MAX};
 static uint16_t waiting_port[WAITING_MAX];
 static unsigned waiting_count;
+static bool waits_for_low; /* one of them is a port that needs a capability */
 
 void zn_sandbox_listen(int fd, uint16_t port)
 {
 	if (waiting_count == WAITING_MAX)
 		return;
+	waits_for_low |= port < IPPORT_RESERVED;
 	waiting[waiting_count] = (uint32_t)fd;
 	waiting_port[waiting_count++] = port;
 }
@@ -88,7 +90,7 @@ int zn_sandbox_capabilities(bool sys_admin)
 		want_capability(want, kept[i]);
 	if (sys_admin)
 		want_capability(want, CAP_SYS_ADMIN);
-	if (waiting_count)
+	if (waits_for_low)
 		want_capability(want, CAP_NET_BIND_SERVICE);
 	return keep_capabilities(want);
 }
@@ -475,7 +477,7 @@ static int give_up_most(void)
 
 	want_capability(want, CAP_BPF);
 	want_capability(want, CAP_DAC_READ_SEARCH);
-	if (waiting_count)
+	if (waits_for_low)
 		want_capability(want, CAP_NET_BIND_SERVICE);
 	return keep_capabilities(want);
 }

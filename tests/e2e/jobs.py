@@ -671,7 +671,8 @@ def kills_of_a_job_are_counted():
     equal([(k["command"], k["step"], k["limit_of"], k["limit_bytes"]) for k in record],
         3 * [("python3", "0", "step", LIMIT)], "who")
     for kill in record:  # what it had before it came is charged elsewhere, and some of the group's is the kernel's
-        check(abs(kill["anon_bytes"] - LIMIT) < LIMIT / 8 and kill["group_used_bytes"] == LIMIT, kill)
+        check(abs(kill["anon_bytes"] - LIMIT) < LIMIT / 8, kill)
+        check(LIMIT - (1 << 20) <= kill["group_used_bytes"] <= LIMIT, kill)  # the kernel charges 64 pages at a time
     equal({dict(ls)["pid"] for (n, ls) in daemon.metrics() if n == "zernel_oom_kill_memory_bytes"},
           {str(k["pid"]) for k in record}, "processes of the metric")
     equal(daemon.metrics().one(KILLS, job_id=""), 0, "kills of no job")

@@ -49,7 +49,7 @@ static uint64_t used_ms(unsigned id, const char *mode)
 static bool all_known(void)
 {
 	for (unsigned i = 0; i < SHORT; i++)
-		if (!scrape() || !used_ms(5000 + i, "user"))
+		if (!scrape() || !(used_ms(5000 + i, "user") + used_ms(5000 + i, "system")))
 			return false;
 	return true;
 }

@@ -1008,13 +1008,13 @@ const framesOf = (page) =>
 	page.locator("#flame .frame_").evaluateAll((all) =>
 	all.map((n) => [n.textContent, Math.round(parseFloat(n.style.left)),
 	Math.round(parseFloat(n.style.width)), Math.round(parseFloat(n.style.top) / 1.4)]));
-const flameOf = async (asked, answer = STACKS) => {
+const flameOf = async (asked, answer = STACKS, more = {}) => {
 	const server = await fake(await snapshot());
 	server.stacks = (url) => {
 		asked.push(url.pathname + url.search);
 		return url.pathname === "/stacks" ? JSON.stringify(answer) : FOLDED[url.searchParams.get("cause")];
 	};
-	return open(server.url);
+	return open(server.url, more);
 };
 
 test("a flame graph is asked for when it is opened, and is as wide as its figures", async () => {
@@ -1094,7 +1094,7 @@ test("a flame graph is of what was asked for last, whichever answer comes late",
 });
 
 test("a flame graph keeps the unit of what it is of where another cause is not to be had", async () => {
-	const page = await flameOf([]);
+	const page = await flameOf([], STACKS, {expected: /503/});
 	await page.route(/folded\?cause=alloc/, (request) => request.fulfill({status: 503, body: "busy"}));
 	await page.locator("#flame > summary").click();
 	await until(async () => (await framesOf(page)).length, "frames");

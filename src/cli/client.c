@@ -295,9 +295,12 @@ static int send_request(struct zn_client *c)
 		"GET %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nUser-Agent: zernel\r\n%s%s%s\r\n", c->path, c->host,
 		c->text ? "text/plain" : "application/json", c->token[0] ? "Authorization: Bearer " : "", c->token,
 		c->token[0] ? "\r\n" : "");
-	ssize_t sent = send(c->fd, request, (size_t)len, MSG_NOSIGNAL);
+	ssize_t sent;
 
-	if (len >= (int)sizeof(request) || sent != len)
+	if (len >= (int)sizeof(request))
+		return fail_request(c, "the request is too long");
+	sent = send(c->fd, request, (size_t)len, MSG_NOSIGNAL);
+	if (sent != len)
 		return fail_request(c, sent < 0 ? strerror(errno) : "the request was not taken whole");
 	c->len = c->head = 0;
 	c->phase = ZN_CLIENT_READING;

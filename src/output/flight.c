@@ -98,7 +98,7 @@ static void put_alert(struct zn_json *j, const struct flight *f)
 	struct zn_out o = {.at = says, .cap = sizeof(says) - 1};
 
 	zn_alert_annotation(&o, f->alert, "summary");
-	says[o.full ? 0 : o.len] = 0;
+	says[o.len] = 0;
 	zn_json_key_text(j, "alert", f->alert->rule->name);
 	zn_json_key_text(j, "says", says);
 }

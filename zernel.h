@@ -918,6 +918,7 @@ struct zn_shared {
 	__u32 jiffy_ns;    /* of the kernel's own clock tick; the daemon writes it at start */
 	__u64 wall_ns;     /* CLOCK_REALTIME less CLOCK_MONOTONIC, at the last tick */
 	struct zn_cpu_time cpu_sum; /* of job.bpf.c */
+	__u64 regs_at; /* of each thread: where its registers lie above its kernel stack; 0: no program has asked yet */
 	__u64 per_cpu_offset; /* before 5.19: the kernel's table of where each CPU has its variables; 0: not known */
 	__u32 cpu_count;      /* entries of it that count, at most ZN_CPUS_MAX */
 	__u32 spared;         /* ZN_SPARES() of all processes together: 0, as a rule; the daemon writes it */
@@ -942,7 +943,7 @@ struct zn_shared {
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
-		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + 2 * ZN_MAJOR_WORDS + 15 + ZN_CALIB_MAX) +
+		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + 2 * ZN_MAJOR_WORDS + 16 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES + 32 +
 			2 * ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
 			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +

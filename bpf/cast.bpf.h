@@ -38,4 +38,19 @@ static __always_inline void *zn_pointer_at(const void *address)
 	return to;
 }
 
+#ifndef ZN_NO_FETCH /* nor has it the helper (5.15) */
+/* The registers with which a thread came into the kernel. They lie at the same place of each thread's stack, so the
+ * helper is asked once: it takes as long as all that is done with the answer. */
+static __always_inline const struct pt_regs *zn_registers_of(struct task_struct *task)
+{
+	__u64 at = shared.regs_at;
+
+	if (zn_casts && ZN_USUAL(at))
+		return ZN_CAST((__u64)task->stack + at, struct pt_regs);
+	at = bpf_task_pt_regs(task);
+	shared.regs_at = at - (__u64)task->stack;
+	return (const struct pt_regs *)at;
+}
+#endif
+
 #endif

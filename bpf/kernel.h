@@ -383,6 +383,7 @@ struct bpf_uprobe_multi_run_ctx {
 };
 struct task_struct {
 	struct thread_info thread_info;
+	void *stack;
 	struct task_struct *group_leader;
 	struct mm_struct *mm;
 	char comm[16];

@@ -171,7 +171,7 @@ int kreturn_receive(struct pt_regs *ctx)
  * calls send (sendfile, sendmmsg, io_uring) is counted and not timed. */
 static __always_inline void send_time(struct zn_proc *p, int result, __u64 now)
 {
-	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	const struct pt_regs *regs = zn_registers_of(bpf_get_current_task_btf());
 
 	if (zn_is_send((__s64)ZN_CALL_NUMBER(regs)))
 		zn_send_end(p, now, result);

@@ -8,6 +8,7 @@
 #ifndef ZN_SLEEP_BPF_H
 #define ZN_SLEEP_BPF_H
 
+#include "cast.bpf.h"
 #include "stall.bpf.h"
 
 static __always_inline void zn_sum_add(struct zn_stack_sum *sums, __u64 leaf, __u64 weight, __u64 value)
@@ -41,7 +42,7 @@ static __always_inline struct zn_python *sleep_python(const struct zn_sched_entr
 /* Where it sleeps: by what it called, and how deep in its stack. */
 static __always_inline __u32 sleep_place(struct task_struct *task)
 {
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	const struct pt_regs *regs = zn_registers_of(task);
 
 	return (regs->ip ^ regs->sp) * 0x9e3779b97f4a7c15ULL >> 40 & (ZN_SLEEP_PLACES - 1);
 }

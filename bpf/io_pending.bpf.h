@@ -198,10 +198,10 @@ static __always_inline struct zn_io_pending *pending_take(__u32 owner, __u32 op,
  * does on any. A return that was missed would hide what comes after it: not on the same device, which is none of those
  * below, and elsewhere not for long; what it hid is counted as lost. also: the other operation of a pair, or NO_OP.
  * NULL: nothing is to be counted. */
-static __always_inline struct zn_io_pending *pending_begin(__u32 kind, __u32 op, __u32 also, struct place p)
+static __always_inline struct zn_io_pending *pending_begin(__u32 tid, __u32 kind, __u32 op, __u32 also, struct place p)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct zn_io_pending *s = p.dev ? pending_take(owner_of(kind), op, also) : NULL;
+	struct zn_io_pending *s = p.dev ? pending_take(ZN_IO_OWNER(tid, kind), op, also) : NULL;
 
 	if (!s)
 		return NULL;
@@ -241,7 +241,8 @@ static __always_inline void pair_begin(struct place from, struct place to)
 {
 	bool both = from.dev;
 	__u32 also = both && to.dev ? ZN_IO_WRITE : NO_OP;
-	struct zn_io_pending *s = pending_begin(ZN_IO_DATA, both ? ZN_IO_READ : ZN_IO_WRITE, also, both ? from : to);
+	struct zn_io_pending *s = pending_begin(
+		bpf_get_current_pid_tgid(), ZN_IO_DATA, both ? ZN_IO_READ : ZN_IO_WRITE, also, both ? from : to);
 
 	if (!s || !both)
 		return;
@@ -276,7 +277,7 @@ static __noinline int begin_at(__u32 kind, __u32 op, __u32 dev, __u32 stacked)
 {
 	if (is_of_kernel(op) || (op <= ZN_IO_WRITE && are_files_spared()))
 		return 0;
-	pending_begin(kind, op, NO_OP, (struct place){dev, stacked});
+	pending_begin(bpf_get_current_pid_tgid(), kind, op, NO_OP, (struct place){dev, stacked});
 	return 0;
 }
 
@@ -326,10 +327,10 @@ static __noinline int end_operation(__u32 kind, __s64 result)
 
 /* The same for what nearly all calls are, reads and writes, in one piece: without calls to other functions they take 69
  * instructions of 854 less (6.1). */
-static __always_inline void begin_data(__u32 op, struct place p)
+static __always_inline void begin_data(__u32 tid, __u32 op, struct place p)
 {
 	if (p.dev)
-		pending_begin(ZN_IO_DATA, op, NO_OP, p);
+		pending_begin(tid, ZN_IO_DATA, op, NO_OP, p);
 }
 
 static __always_inline void end_data(__s64 result)

@@ -96,9 +96,8 @@ static __always_inline struct place place_of_file(bool typed, struct file *file,
 #define CURRENT_TYPED true
 #endif
 
-static __always_inline struct file *file_of(int fd)
+static __always_inline struct file *file_of(struct task_struct *task, int fd)
 {
-	struct task_struct *task = CURRENT();
 	struct files_struct *files = READ(CURRENT_TYPED, task, files);
 	struct fdtable *table = files ? READ(CURRENT_TYPED, files, fdt) : NULL;
 
@@ -107,14 +106,19 @@ static __always_inline struct file *file_of(int fd)
 	return zn_pointer_at(READ(CURRENT_TYPED, table, fd) + fd);
 }
 
-static __always_inline struct place place_of_fd(int fd, bool directories)
+static __always_inline struct place place_of_task_fd(struct task_struct *task, int fd, bool directories)
 {
-	struct file *file = file_of(fd);
+	struct file *file = file_of(task, fd);
 
 	if (!file)
 		return (struct place){};
 	return zn_casts ? place_of_file(true, ZN_CAST(file, struct file), directories)
 			: place_of_file(false, file, directories);
+}
+
+static __always_inline struct place place_of_fd(int fd, bool directories)
+{
+	return place_of_task_fd(CURRENT(), fd, directories);
 }
 
 #endif

@@ -71,13 +71,6 @@ struct vector {
 };
 #define ONE 0xffffffffu
 
-static __always_inline bool is_of_32_bits(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return ZN_CALL_OF_32_BITS(&task->thread_info);
-}
-
 static __always_inline struct vector vector_of_message(__u64 message)
 {
 	__u64 piece[2] = {}; /* msg_iov, msg_iovlen of struct msghdr */
@@ -87,12 +80,12 @@ static __always_inline struct vector vector_of_message(__u64 message)
 	return (struct vector){piece[0], piece[1] > 1024 ? 0 : piece[1]};
 }
 
-static __always_inline struct vector vector_of_call(void)
+static __always_inline struct vector vector_of_call(struct task_struct *task)
 {
-	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	const struct pt_regs *regs = zn_registers_of(task);
 	__u64 second = ZN_CALL_ARG2(regs), third = ZN_CALL_ARG3(regs);
 
-	if (is_of_32_bits())
+	if (ZN_CALL_OF_32_BITS(&task->thread_info))
 		return (struct vector){};
 	switch ((__s64)ZN_CALL_NUMBER(regs)) {
 	case ZN_NR_READ:
@@ -613,12 +606,15 @@ static __always_inline struct zn_request *received_bytes(
 }
 
 /* Most that is not counted is told by its first byte: what processes of PyTorch send each other, what NCCL does. */
-static __always_inline bool may_begin(const struct vector *v, __u32 received)
+static __always_inline bool may_begin(struct task_struct *task, __u32 received)
 {
+	struct vector v = vector_of_call(task);
 	struct piece first;
 	__u8 byte;
 
-	if (!piece_read(v, 0, received, &first) || !first.len)
+	if (!v.count)
+		return false;
+	if (!piece_read(&v, 0, received, &first) || !first.len)
 		return true;
 	return bpf_probe_read_user(&byte, sizeof(byte), (void *)first.base) == 0 && zn_http1_may_begin(byte, received);
 }
@@ -627,12 +623,12 @@ static __always_inline void receive_read(
 	struct zn_request *c, struct zn_server *server, __u32 index, __u64 key, __u32 received)
 {
 	bool is_known = c && c->protocol == ZN_PROTOCOL_HTTP2 + 1;
-	struct vector v = vector_of_call();
+	struct vector v = vector_of_call(bpf_get_current_task_btf());
 	struct zn_request_scratch *s;
 
 	if (!v.count && is_known && !c->broken)
 		connection_break(c);
-	if (!v.count || (!c && !may_begin(&v, received)))
+	if (!v.count)
 		return;
 	s = scratch_take();
 	if (!s) {
@@ -653,19 +649,27 @@ static __always_inline void receive_read(
 	scratch_give(s);
 }
 
+/* Whether any connection is known: a process that uses a GPU and serves nobody pays for no look-up. */
+static __always_inline bool is_any_known(void)
+{
+	return ZN_RARE(shared.quota[ZN_QUOTA_REQUEST].used);
+}
+
 static __always_inline int on_received(__u64 key, int result, __u32 flags)
 {
-	struct sock *sk = (struct sock *)key;
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *at = bpf_map_lookup_elem(&served, &tgid), index;
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tgid = task->tgid, *at = bpf_map_lookup_elem(&served, &tgid), index;
 	struct zn_server *server;
 	struct zn_request *c;
 
 	if (!at || flags & MSG_PEEK)
 		return 0;
 	index = *at;
+	c = is_any_known() ? bpf_map_lookup_elem(&requests, &key) : NULL;
+	if (!c && (result <= 0 || kind_of((struct sock *)key) == OTHER || !may_begin(task, result)))
+		return 0;
 	server = bpf_map_lookup_elem(&servers, &index);
-	c = bpf_map_lookup_elem(&requests, &key);
-	if (!server || server->tgid != tgid || (!c && kind_of(sk) == OTHER))
+	if (!server || server->tgid != tgid)
 		return 0;
 	if (result <= 0) {
 		if (c && c->is_unix && (result == 0 || result == -ECONNRESET))
@@ -704,7 +708,7 @@ static __always_inline void sent_bytes(
 
 static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32 sent)
 {
-	struct vector v = vector_of_call();
+	struct vector v = vector_of_call(bpf_get_current_task_btf());
 	struct zn_request_scratch *s = v.count ? scratch_take() : NULL;
 	struct zn_server *server;
 
@@ -727,7 +731,7 @@ static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32
 static __always_inline void send_read(
 	struct zn_request *c, struct zn_request_scratch *s, struct zn_server *server, __u32 sent, struct sock *sk)
 {
-	struct vector v = vector_of_call();
+	struct vector v = vector_of_call(bpf_get_current_task_btf());
 
 	s->have = s->last_len = 0;
 	if (v.count) {
@@ -740,7 +744,7 @@ static __always_inline void send_read(
 /* sk: the socket, on the caller's stack, which has no room for it twice. */
 static __always_inline int on_sent(const __u64 *sk, int result)
 {
-	struct zn_request *c = bpf_map_lookup_elem(&requests, sk);
+	struct zn_request *c = is_any_known() ? bpf_map_lookup_elem(&requests, sk) : NULL;
 	struct zn_request_scratch *s;
 	struct zn_server *server;
 
@@ -825,7 +829,7 @@ SEC("raw_tp/tcp_destroy_sock")
 int request_destroy(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 sk = ctx->args[0];
-	struct zn_request *c = bpf_map_lookup_elem(&requests, &sk);
+	struct zn_request *c = is_any_known() ? bpf_map_lookup_elem(&requests, &sk) : NULL;
 
 	if (c)
 		request_close(c, sk, bpf_ktime_get_ns());

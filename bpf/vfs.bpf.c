@@ -24,8 +24,8 @@
 	if (!are_files_spared())                                                                                       \
 	what
 
-ENTER(vfs_read, UNLESS_SPARED(begin_data(ZN_IO_READ, FILE_AT(0))))
-ENTER(vfs_write, UNLESS_SPARED(begin_data(ZN_IO_WRITE, FILE_AT(0))))
+ENTER(vfs_read, UNLESS_SPARED(begin_data(bpf_get_current_pid_tgid(), ZN_IO_READ, FILE_AT(0))))
+ENTER(vfs_write, UNLESS_SPARED(begin_data(bpf_get_current_pid_tgid(), ZN_IO_WRITE, FILE_AT(0))))
 ENTER(vfs_readv, begin_operation(ZN_IO_DATA, ZN_IO_READ, FILE_AT(0)))
 ENTER(vfs_writev, begin_operation(ZN_IO_DATA, ZN_IO_WRITE, FILE_AT(0)))
 ENTER(do_sendfile, begin_pair(place_of_fd(ctx[1], false), place_of_fd(ctx[0], false)))
@@ -347,29 +347,23 @@ static __always_inline __u64 call_argument(const struct pt_regs *regs, __u32 n)
 	return ZN_CALL_ARG4(regs);
 }
 
-static __always_inline bool is_of_32_bits(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return ZN_CALL_OF_32_BITS(&task->thread_info);
-}
-
-static __always_inline void file_enter(const struct pt_regs *regs, __u32 nr)
+static __always_inline void file_enter(struct task_struct *task, const struct pt_regs *regs, __u32 nr)
 {
 	__u32 op = table[nr].op, way = table[nr].way;
 	int fd;
 
-	if (!is_wanted(op) || is_of_32_bits() || (op <= ZN_IO_WRITE && are_files_spared()))
+	if (!is_wanted(op) || ZN_CALL_OF_32_BITS(&task->thread_info) || (op <= ZN_IO_WRITE && are_files_spared()))
 		return;
 	fd = call_argument(regs, table[nr].first);
 	if (way == PAIR)
-		begin_pair(place_of_fd(fd, false), place_of_fd(call_argument(regs, table[nr].second), false));
+		begin_pair(place_of_task_fd(task, fd, false),
+			place_of_task_fd(task, call_argument(regs, table[nr].second), false));
 	else if (way == OPENS)
 		begin_open();
 	else if (way == FD && op <= ZN_IO_MMAP)
-		begin_data(op, place_of_fd(fd, false));
+		begin_data(task->pid, op, place_of_task_fd(task, fd, false));
 	else if (way == FD || call_argument(regs, table[nr].second) & AT_EMPTY_PATH)
-		begin_operation(ZN_IO_META, op, place_of_fd(fd, true));
+		begin_operation(ZN_IO_META, op, place_of_task_fd(task, fd, true));
 }
 
 static __always_inline void file_leave(__u32 nr, __s64 result)
@@ -377,7 +371,7 @@ static __always_inline void file_leave(__u32 nr, __s64 result)
 	if (!is_wanted(table[nr].op))
 		return;
 	if (table[nr].way == OPENS)
-		end_open(false, result < 0 ? NULL : file_of(result));
+		end_open(false, result < 0 ? NULL : file_of(CURRENT(), result));
 	else if (table[nr].way == PAIR)
 		end_operation(ZN_IO_DATA, result);
 	else if (table[nr].op <= ZN_IO_MMAP)
@@ -393,12 +387,17 @@ int call_enter(__u64 *ctx)
 {
 	const struct pt_regs *regs = (void *)ctx[0];
 	__u64 nr = ctx[1];
-	struct zn_proc *p = ZN_NR_OF_PROBE(nr) ? NULL : zn_tracked_current();
+	struct task_struct *task;
+	struct zn_proc *p;
 
+	if (ZN_NR_OF_PROBE(nr))
+		return 0;
+	task = bpf_get_current_task_btf();
+	p = zn_tracked(task->tgid);
 	if (p)
 		signals_enter(p, regs, nr);
 	if (nr < CALLS && table[nr].way)
-		file_enter(regs, nr);
+		file_enter(task, regs, nr);
 	return 0;
 }
 

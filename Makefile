@@ -17,6 +17,7 @@ CC      := gcc
 CLANG   ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 STRIP   ?= strip
+OBJCOPY ?= objcopy
 VERSION := $(shell cat VERSION)
 COMMIT  := $(shell git describe --always --dirty --exclude '*' 2>/dev/null || echo unknown)
 MACHINE := $(shell uname -m)
@@ -36,6 +37,8 @@ else
 LDFLAGS += -static
 endif
 LIBS := -lbpf -lelf -lz -lpthread -lm
+# the same without tables for unwinding, which nobody reads: some 40 KB of the binary
+LEAN := $(if $(SAN),,$(patsubst %,$(B)/lib%.a,bpf elf z))
 
 ARCH_x86_64  := x86
 ARCH_aarch64 := arm64
@@ -106,9 +109,12 @@ $(B)/page.c: web/embed.sh web/page.html web/page.css $(wildcard web/page/*.js) |
 $(B)/page.o: $(B)/page.c
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/zerneld.debug: $(OBJ)
+$(LEAN): $(B)/lib%.a: | $(B)
+	$(Q)$(OBJCOPY) -R .eh_frame -R .rela.eh_frame $$($(CC) -print-file-name=lib$*.a) $@
+
+$(B)/zerneld.debug: $(OBJ) $(LEAN)
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $(OBJ) -L$(B) -o $@ $(LIBS)
 
 $(B)/zerneld: $(B)/zerneld.debug
 	$(Q)$(STRIP) -o $@ $<

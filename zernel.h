@@ -912,6 +912,8 @@ struct zn_shared {
 	__u32 pid_filter[ZN_PID_FILTER_BYTES];
 	__u16 mark_row
 		[ZN_PID_FILTER_BYTES]; /* the row of one of those tracked processes; the others are found in a hash */
+	/* By the same bits: those of some process whose requests are counted. The daemon writes it. */
+	__u64 served_bits[ZN_PID_FILTER_BYTES / 64];
 	__u32 stalls;      /* enum zn_stalls_followed: whether the time of threads that launch can be; the daemon's */
 	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
 	__u32 sched_mask;  /* sets of threads less one; the daemon writes it at start */
@@ -944,10 +946,10 @@ struct zn_shared {
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + 2 * ZN_MAJOR_WORDS + 16 + ZN_CALIB_MAX) +
-			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES + 32 +
-			2 * ZN_CPUS_MAX + ZN_SKEWS_MAX + sizeof(struct zn_quota) * ZN_QUOTA_COUNT +
-			8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS + ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE +
-			sizeof(struct zn_spent) * ZN_SPENT_ROWS,
+			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES +
+			ZN_PID_FILTER_BYTES / 8 + 32 + 2 * ZN_CPUS_MAX + ZN_SKEWS_MAX +
+			sizeof(struct zn_quota) * ZN_QUOTA_COUNT + 8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS +
+			ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE + sizeof(struct zn_spent) * ZN_SPENT_ROWS,
 	"padding");
 
 /* A hooked call that has not returned. sp tells nested calls of one thread apart. */

@@ -39,6 +39,17 @@ static __always_inline void *zn_pointer_at(const void *address)
 }
 
 #ifndef ZN_NO_FETCH /* nor has it the helper (5.15) */
+/* Both addresses are read as bytes: the verifier allows no difference of what it knows for pointers. */
+static __noinline int zn_registers_note(struct task_struct *task)
+{
+	const void *at[2] = {(const void *)bpf_task_pt_regs(task), task->stack};
+	__u64 number[2];
+
+	if (bpf_probe_read_kernel(number, sizeof(number), at) == 0)
+		shared.regs_at = number[0] - number[1];
+	return 0;
+}
+
 /* The registers with which a thread came into the kernel. They lie at the same place of each thread's stack, so the
  * helper is asked once: it takes as long as all that is done with the answer. */
 static __always_inline const struct pt_regs *zn_registers_of(struct task_struct *task)
@@ -47,9 +58,9 @@ static __always_inline const struct pt_regs *zn_registers_of(struct task_struct 
 
 	if (zn_casts && ZN_USUAL(at))
 		return ZN_CAST((__u64)task->stack + at, struct pt_regs);
-	at = bpf_task_pt_regs(task);
-	shared.regs_at = at - (__u64)task->stack;
-	return (const struct pt_regs *)at;
+	if (zn_casts)
+		zn_registers_note(task);
+	return (const struct pt_regs *)bpf_task_pt_regs(task);
 }
 #endif
 

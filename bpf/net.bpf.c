@@ -75,12 +75,11 @@ static __always_inline void send_begin(struct sock *sk)
 
 static __always_inline void send_end(int result)
 {
-	__u64 now = bpf_ktime_get_ns();
 	struct zn_proc *p = zn_tracked_current();
 
 	if (!p)
 		return;
-	zn_send_end(p, now, result);
+	zn_send_end(p, bpf_ktime_get_ns(), result);
 	if (result > 0)
 		ZN_ADD(p->count[ZN_C_TCP_SENT], result);
 }
@@ -181,13 +180,14 @@ static __always_inline void send_time(struct zn_proc *p, int result, __u64 now)
 SEC("raw_tp/sock_send_length")
 int sock_send(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u64 now = bpf_ktime_get_ns();
 	struct zn_proc *p = zn_tracked_current();
 	struct sock *sk = (struct sock *)ctx->args[0];
 	int result = ctx->args[1];
+	__u64 now;
 
 	if (!p || !is_tcp(sk))
 		return 0;
+	now = bpf_ktime_get_ns();
 	own_connection(p, (__u64)sk);
 	send_time(p, result, now);
 	if (result > 0)

@@ -655,10 +655,18 @@ static __always_inline bool is_any_known(void)
 	return ZN_RARE(shared.quota[ZN_QUOTA_REQUEST].used);
 }
 
+/* Nearly every other process of the node is told by this. */
+static __always_inline bool may_be_served(__u32 tgid)
+{
+	__u32 at = ZN_PID_FILTER_AT(tgid);
+
+	return shared.served_bits[at / 64] >> (at & 63) & 1;
+}
+
 static __always_inline int on_received(__u64 key, int result, __u32 flags)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tgid = task->tgid, *at = bpf_map_lookup_elem(&served, &tgid), index;
+	__u32 tgid = task->tgid, *at = may_be_served(tgid) ? bpf_map_lookup_elem(&served, &tgid) : NULL, index;
 	struct zn_server *server;
 	struct zn_request *c;
 

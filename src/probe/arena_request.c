@@ -69,6 +69,28 @@ void zn_bpf_request_close(struct zn_probe *p)
 	a->request_series = NULL;
 }
 
+static uint64_t filter_bit(uint32_t tgid)
+{
+	return 1ULL << (ZN_PID_FILTER_AT(tgid) % 64);
+}
+
+static __u64 *filter_word(struct zn_arena *a, uint32_t tgid)
+{
+	return &a->shared->served_bits[ZN_PID_FILTER_AT(tgid) / 64];
+}
+
+/* A server's process is not looked for any more: nor is any of these low bits, if no other server has them. */
+static void filter_leave(struct zn_arena *a, uint32_t index)
+{
+	uint32_t tgid = a->servers[index].tgid;
+
+	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++)
+		if (i != index && a->servers[i].id && !a->servers[i].gone_ns &&
+			ZN_PID_FILTER_AT(a->servers[i].tgid) == ZN_PID_FILTER_AT(tgid))
+			return;
+	__atomic_fetch_and(filter_word(a, tgid), ~filter_bit(tgid), __ATOMIC_RELAXED);
+}
+
 /* The page is whole before the process can be found by it. */
 int zn_bpf_request_add(struct zn_arena *a, const struct zn_server *server)
 {
@@ -86,7 +108,9 @@ int zn_bpf_request_add(struct zn_arena *a, const struct zn_server *server)
 	do
 		a->servers[i].id = __atomic_add_fetch(&a->shared->next_id, 1, __ATOMIC_RELAXED);
 	while (!a->servers[i].id);
+	__atomic_fetch_or(filter_word(a, tgid), filter_bit(tgid), __ATOMIC_RELAXED);
 	if (bpf_map_update_elem(p->map_fd[ZN_MAP_SERVED], &tgid, &i, BPF_ANY)) {
+		filter_leave(a, i);
 		memset(&a->servers[i], 0, sizeof(a->servers[i]));
 		zn_quota_give(quota, server->owner);
 		return -errno;
@@ -99,6 +123,7 @@ void zn_bpf_request_gone(struct zn_arena *a, uint32_t index)
 	uint32_t tgid = a->servers[index].tgid;
 
 	bpf_map_delete_elem(((struct zn_probe *)a)->map_fd[ZN_MAP_SERVED], &tgid);
+	filter_leave(a, index);
 }
 
 /* The request of an entry that was taken out. */

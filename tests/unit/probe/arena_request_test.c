@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* link: -Wl,--wrap=bpf_map_lookup_batch -Wl,--wrap=bpf_map_lookup_elem -Wl,--wrap=bpf_map_lookup_and_delete_elem */
+/* link: -Wl,--wrap=bpf_map_lookup_batch -Wl,--wrap=bpf_map_lookup_elem -Wl,--wrap=bpf_map_lookup_and_delete_elem -Wl,--wrap=bpf_map_update_elem -Wl,--wrap=bpf_map_delete_elem */
 /*
- * arena_request_test.c: how long connections and requests on which nothing moves keep their places. The kernel's table
- * is an array here, and the time is what the test says.
+ * arena_request_test.c: how long connections and requests on which nothing moves keep their places, and by what bits
+ * servers are looked for. The kernel's tables are arrays here, and the time is what the test says.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,6 +68,32 @@ int __wrap_bpf_map_lookup_and_delete_elem(int fd, const void *key, void *value)
 	return err;
 }
 
+/* ---- the table of servers: what is done with it, and whether that is refused ---- */
+
+#define SERVED 8
+
+static uint32_t served[2];
+static bool refuses;
+
+int __wrap_bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
+int __wrap_bpf_map_delete_elem(int fd, const void *key);
+
+int __wrap_bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags)
+{
+	(void)value, (void)flags;
+	CHECK_EQ(fd, SERVED);
+	memcpy(&served[0], key, sizeof(served[0]));
+	errno = E2BIG;
+	return refuses ? -1 : 0;
+}
+
+int __wrap_bpf_map_delete_elem(int fd, const void *key)
+{
+	CHECK_EQ(fd, SERVED);
+	memcpy(&served[1], key, sizeof(served[1]));
+	return 0;
+}
+
 /* ---- a server with one request ---- */
 
 static struct zn_probe *probe;
@@ -89,6 +115,7 @@ static void start(void)
 	shared->quota[ZN_QUOTA_REQUEST] = (struct zn_quota){.size = ZN_REQUEST_MAX, .used = 1};
 	probe->kernel.serves = true;
 	probe->map_fd[ZN_MAP_REQUESTS] = FD;
+	probe->map_fd[ZN_MAP_SERVED] = SERVED;
 	memset(table, 0, sizeof(table));
 }
 
@@ -193,10 +220,72 @@ T(an_upload_that_goes_on)
 	stop();
 }
 
+static bool is_looked_for(uint32_t tgid)
+{
+	uint32_t at = ZN_PID_FILTER_AT(tgid);
+
+	return shared->served_bits[at / 64] >> (at % 64) & 1;
+}
+
+static uint32_t bits_set(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t tgid = 0; tgid < ZN_PID_FILTER_BYTES; tgid++)
+		count += is_looked_for(tgid);
+	return count;
+}
+
+/* Ids whose low bits are the same have one bit, which stays until the last of them has gone. */
+T(servers_are_looked_for_by_the_low_bits_of_their_ids)
+{
+	uint32_t tgid[] = {4711, 4711 + ZN_PID_FILTER_BYTES, 4712};
+	struct zn_arena *a;
+	int at[3];
+
+	start();
+	a = &probe->arena;
+	a->servers[0].tgid = 1;
+	shared->quota[ZN_QUOTA_SERVER] = (struct zn_quota){.size = ZN_SERVERS_MAX};
+	CHECK_EQ(bits_set(), 0);
+	for (size_t i = 0; i < ZN_LEN(tgid); i++) {
+		at[i] = zn_bpf_request_add(a, &(struct zn_server){.tgid = tgid[i]});
+		CHECK(at[i] > 0 && is_looked_for(tgid[i]));
+		CHECK_EQ(served[0], tgid[i]);
+	}
+	CHECK_EQ(bits_set(), 2);
+	zn_bpf_request_gone(a, (uint32_t)at[0]);
+	a->servers[at[0]].gone_ns = ZN_NS_PER_S;
+	CHECK_EQ(served[1], tgid[0]);
+	CHECK(is_looked_for(tgid[1]) && is_looked_for(tgid[2]));
+	zn_bpf_request_gone(a, (uint32_t)at[1]);
+	a->servers[at[1]].gone_ns = ZN_NS_PER_S;
+	CHECK(!is_looked_for(tgid[1]) && is_looked_for(tgid[2]));
+	CHECK_EQ(bits_set(), 1);
+	stop();
+}
+
+T(one_that_finds_no_room_is_not_looked_for)
+{
+	struct zn_arena *a;
+
+	start();
+	a = &probe->arena;
+	shared->quota[ZN_QUOTA_SERVER] = (struct zn_quota){.size = ZN_SERVERS_MAX};
+	refuses = true;
+	CHECK_EQ(zn_bpf_request_add(a, &(struct zn_server){.tgid = 4711}), -E2BIG);
+	refuses = false;
+	CHECK_EQ(bits_set(), 0);
+	CHECK_EQ(shared->quota[ZN_QUOTA_SERVER].used, 0);
+	stop();
+}
+
 int main(void)
 {
 	places_are_given_back();
 	RUN(a_stream_on_which_nothing_moves);
 	RUN(an_upload_that_goes_on);
+	RUN(servers_are_looked_for_by_the_low_bits_of_their_ids);
+	RUN(one_that_finds_no_room_is_not_looked_for);
 	return t_end();
 }

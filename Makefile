@@ -37,8 +37,6 @@ else
 LDFLAGS += -static
 endif
 LIBS := -lbpf -lelf -lz -lpthread -lm
-# the same without tables for unwinding, which nobody reads: some 40 KB of the binary
-LEAN := $(if $(SAN),,$(patsubst %,$(B)/lib%.a,bpf elf z))
 
 ARCH_x86_64  := x86
 ARCH_aarch64 := arm64
@@ -109,8 +107,15 @@ $(B)/page.c: web/embed.sh web/page.html web/page.css $(wildcard web/page/*.js) |
 $(B)/page.o: $(B)/page.c
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(LEAN): $(B)/lib%.a: | $(B)
-	$(Q)$(OBJCOPY) -R .eh_frame -R .rela.eh_frame $$($(CC) -print-file-name=lib$*.a) $@
+# Libraries without tables for unwinding, which nobody reads: some 40 KB of the binary. Those that the compiler does not
+# find, but the linker, are taken as they are.
+define lean
+LEAN += $(B)/lib$(1).a
+$(B)/lib$(1).a: $(2) | $(B)
+	$$(Q)$$(OBJCOPY) -R .eh_frame -R .rela.eh_frame $$< $$@
+endef
+found = $(wildcard $(shell $(CC) -print-file-name=lib$(1).a))
+$(if $(SAN),,$(foreach l,bpf elf z,$(foreach f,$(call found,$l),$(eval $(call lean,$l,$f)))))
 
 $(B)/zerneld.debug: $(OBJ) $(LEAN)
 	@echo "  LINK    $@"

@@ -74,6 +74,7 @@
 #define ZN_WORKERS_MAX      3584  /* children of tracked processes that are not tracked themselves */
 #define ZN_CPUS_MAX         1024  /* CPUs whose NUMA node is known, and whose part of a job's CPU time */
 #define ZN_PID_FILTER_BYTES 16384 /* what the low bits of a thread group id are looked up in first; a power of two */
+#define ZN_SERVED_BITS      4096  /* the same of processes whose requests are counted */
 #define ZN_FRAMES           4     /* hooked calls nested in one another on one thread */
 #define ZN_CTX_STACK        4     /* contexts pushed on one thread */
 #define ZN_PROC_GPUS        16    /* CUDA ordinals of one process; ordinal 16 stands for "unknown" */
@@ -912,8 +913,8 @@ struct zn_shared {
 	__u32 pid_filter[ZN_PID_FILTER_BYTES];
 	__u16 mark_row
 		[ZN_PID_FILTER_BYTES]; /* the row of one of those tracked processes; the others are found in a hash */
-	/* By the same bits: those of some process whose requests are counted. The daemon writes it. */
-	__u64 served_bits[ZN_PID_FILTER_BYTES / 64];
+	__u64 served_bits[ZN_SERVED_BITS /
+		64];       /* likewise of processes whose requests are counted; the daemon writes it */
 	__u32 stalls;      /* enum zn_stalls_followed: whether the time of threads that launch can be; the daemon's */
 	__u32 next_job_id; /* of jobs, where BPF has no atomic operation that returns a value */
 	__u32 sched_mask;  /* sets of threads less one; the daemon writes it at start */
@@ -943,11 +944,12 @@ struct zn_shared {
 #define ZN_PID_TRACKED         1u
 #define ZN_PID_WORKER          0x10000u
 #define ZN_PID_FILTER_AT(tgid) ((tgid) & (ZN_PID_FILTER_BYTES - 1))
+#define ZN_SERVED_AT(tgid)     ((tgid) & (ZN_SERVED_BITS - 1))
 _Static_assert(ZN_LOSS_COUNT <= 48, "struct zn_shared has no room for another loss");
 _Static_assert(sizeof(struct zn_shared) ==
 		8 * (2 * ZN_INSN_SLOTS + 48 + 6 + 2 * ZN_MAJOR_WORDS + 16 + ZN_CALIB_MAX) +
 			4 * (ZN_PROCS_MAX + ZN_PID_FILTER_BYTES + ZN_H2_BROKEN_KEPT) + 2 * ZN_PID_FILTER_BYTES +
-			ZN_PID_FILTER_BYTES / 8 + 32 + 2 * ZN_CPUS_MAX + ZN_SKEWS_MAX +
+			ZN_SERVED_BITS / 8 + 32 + 2 * ZN_CPUS_MAX + ZN_SKEWS_MAX +
 			sizeof(struct zn_quota) * ZN_QUOTA_COUNT + 8 * ZN_REFUSED_KINDS * ZN_REFUSED_WORDS +
 			ZN_STACKS_MAX / 8 + 2 * ZN_THREAD_CACHE + sizeof(struct zn_spent) * ZN_SPENT_ROWS,
 	"padding");

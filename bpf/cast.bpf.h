@@ -39,9 +39,12 @@ static __always_inline void *zn_pointer_at(const void *address)
 }
 
 #ifndef ZN_NO_FETCH /* nor has it the helper (5.15) */
-/* Both addresses are read as bytes: the verifier allows no difference of what it knows for pointers. */
-static __noinline int zn_registers_note(struct task_struct *task)
+/* The registers with which a thread came into the kernel lie at the same place of each thread's stack, so the helper
+ * that tells them is asked once: it takes as long as all that is done with the answer. Both addresses are read as
+ * bytes: the verifier allows no difference of what it knows for pointers. */
+static __noinline int zn_registers_note(void)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	const void *at[2] = {(const void *)bpf_task_pt_regs(task), task->stack};
 	__u64 number[2];
 
@@ -50,17 +53,17 @@ static __noinline int zn_registers_note(struct task_struct *task)
 	return 0;
 }
 
-/* The registers with which a thread came into the kernel. They lie at the same place of each thread's stack, so the
- * helper is asked once: it takes as long as all that is done with the answer. */
+/* Before zn_registers_of(), where all of a program's ways to it come by: the verifier follows this on each. */
+static __always_inline void zn_registers_ready(void)
+{
+	if (zn_casts && ZN_RARE(!shared.regs_at))
+		zn_registers_note();
+}
+
 static __always_inline const struct pt_regs *zn_registers_of(struct task_struct *task)
 {
-	__u64 at = shared.regs_at;
-
-	if (zn_casts && ZN_USUAL(at))
-		return ZN_CAST((__u64)task->stack + at, struct pt_regs);
-	if (zn_casts)
-		zn_registers_note(task);
-	return (const struct pt_regs *)bpf_task_pt_regs(task);
+	return zn_casts ? ZN_CAST((__u64)task->stack + shared.regs_at, struct pt_regs)
+			: (const struct pt_regs *)bpf_task_pt_regs(task);
 }
 #endif
 

@@ -188,6 +188,7 @@ int sock_send(struct bpf_raw_tracepoint_args *ctx)
 	if (!p || !is_tcp(sk))
 		return 0;
 	now = bpf_ktime_get_ns();
+	zn_registers_ready();
 	own_connection(p, (__u64)sk);
 	send_time(p, result, now);
 	if (result > 0)

@@ -80,9 +80,8 @@ static __always_inline struct vector vector_of_message(__u64 message)
 	return (struct vector){piece[0], piece[1] > 1024 ? 0 : piece[1]};
 }
 
-static __always_inline struct vector vector_of_call(struct task_struct *task)
+static __always_inline struct vector vector_of_registers(struct task_struct *task, const struct pt_regs *regs)
 {
-	const struct pt_regs *regs = zn_registers_of(task);
 	__u64 second = ZN_CALL_ARG2(regs), third = ZN_CALL_ARG3(regs);
 
 	if (ZN_CALL_OF_32_BITS(&task->thread_info))
@@ -98,6 +97,14 @@ static __always_inline struct vector vector_of_call(struct task_struct *task)
 	case ZN_NR_SENDMSG: return vector_of_message(second);
 	}
 	return (struct vector){};
+}
+
+/* Where a connection is known. */
+static __always_inline struct vector vector_of_call(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return vector_of_registers(task, (const struct pt_regs *)bpf_task_pt_regs(task));
 }
 
 static __always_inline bool piece_read(const struct vector *v, __u32 i, __u32 moved, struct piece *to)
@@ -608,7 +615,7 @@ static __always_inline struct zn_request *received_bytes(
 /* Most that is not counted is told by its first byte: what processes of PyTorch send each other, what NCCL does. */
 static __always_inline bool may_begin(struct task_struct *task, __u32 received)
 {
-	struct vector v = vector_of_call(task);
+	struct vector v = vector_of_registers(task, zn_registers_of(task));
 	struct piece first;
 	__u8 byte;
 
@@ -623,7 +630,7 @@ static __always_inline void receive_read(
 	struct zn_request *c, struct zn_server *server, __u32 index, __u64 key, __u32 received)
 {
 	bool is_known = c && c->protocol == ZN_PROTOCOL_HTTP2 + 1;
-	struct vector v = vector_of_call(bpf_get_current_task_btf());
+	struct vector v = vector_of_call();
 	struct zn_request_scratch *s;
 
 	if (!v.count && is_known && !c->broken)
@@ -649,7 +656,7 @@ static __always_inline void receive_read(
 	scratch_give(s);
 }
 
-/* Whether any connection is known: a process that uses a GPU and serves nobody pays for no look-up. */
+/* Whether any connection of the node is known: on most nodes with GPUs nobody serves, and none is looked up. */
 static __always_inline bool is_any_known(void)
 {
 	return ZN_RARE(shared.quota[ZN_QUOTA_REQUEST].used);
@@ -658,7 +665,7 @@ static __always_inline bool is_any_known(void)
 /* Nearly every other process of the node is told by this. */
 static __always_inline bool may_be_served(__u32 tgid)
 {
-	__u32 at = ZN_PID_FILTER_AT(tgid);
+	__u32 at = ZN_SERVED_AT(tgid);
 
 	return shared.served_bits[at / 64] >> (at & 63) & 1;
 }
@@ -672,6 +679,7 @@ static __always_inline int on_received(__u64 key, int result, __u32 flags)
 
 	if (!at || flags & MSG_PEEK)
 		return 0;
+	zn_registers_ready();
 	index = *at;
 	c = is_any_known() ? bpf_map_lookup_elem(&requests, &key) : NULL;
 	if (!c && (result <= 0 || kind_of((struct sock *)key) == OTHER || !may_begin(task, result)))
@@ -716,7 +724,7 @@ static __always_inline void sent_bytes(
 
 static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32 sent)
 {
-	struct vector v = vector_of_call(bpf_get_current_task_btf());
+	struct vector v = vector_of_call();
 	struct zn_request_scratch *s = v.count ? scratch_take() : NULL;
 	struct zn_server *server;
 
@@ -739,7 +747,7 @@ static __always_inline int on_frames_sent(struct zn_request *c, __u64 key, __u32
 static __always_inline void send_read(
 	struct zn_request *c, struct zn_request_scratch *s, struct zn_server *server, __u32 sent, struct sock *sk)
 {
-	struct vector v = vector_of_call(bpf_get_current_task_btf());
+	struct vector v = vector_of_call();
 
 	s->have = s->last_len = 0;
 	if (v.count) {

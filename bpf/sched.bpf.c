@@ -208,14 +208,15 @@ static __always_inline void descriptor_classify(const struct sleep *s, __u32 fd)
 	struct zn_sched_entry *r = s->run;
 
 	set_cause(r, ZN_C_OFFCPU_POLL, ZN_STALL_OTHER);
-	if (type == S_IFIFO) {
-		if (r->file == (__u64)file && r->wake_cause == ZN_STALL_DATA && s->now - r->wake_ns < RETRY_GAP)
-			r->cause = ZN_STALL_DATA;
-	} else if (type == S_IFSOCK) {
+	if (type == S_IFSOCK) {
 		r->cause = socket_cause(s, file);
-	} else if (is_of_files(file, type)) {
-		set_cause(r, ZN_C_OFFCPU_IO, ZN_STALL_IO);
+		return;
 	}
+	if (type == S_IFIFO && r->file == (__u64)file && r->wake_cause == ZN_STALL_DATA &&
+		s->now - r->wake_ns < RETRY_GAP)
+		r->cause = ZN_STALL_DATA;
+	else if (is_of_files(file, type))
+		set_cause(r, ZN_C_OFFCPU_IO, ZN_STALL_IO);
 }
 
 /* Apart from its callers for the verifier of 6.1, which follows each of its ways to their end. */
@@ -692,6 +693,7 @@ int sched_switch(__u64 *ctx)
 	if (!(off | on))
 		return 0;
 	zn_cpu_ran();
+	zn_registers_ready();
 	now = bpf_ktime_get_ns();
 	if (on)
 		switch_on(next, now);

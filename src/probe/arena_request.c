@@ -71,12 +71,12 @@ void zn_bpf_request_close(struct zn_probe *p)
 
 static uint64_t filter_bit(uint32_t tgid)
 {
-	return 1ULL << (ZN_PID_FILTER_AT(tgid) % 64);
+	return 1ULL << (ZN_SERVED_AT(tgid) % 64);
 }
 
 static __u64 *filter_word(struct zn_arena *a, uint32_t tgid)
 {
-	return &a->shared->served_bits[ZN_PID_FILTER_AT(tgid) / 64];
+	return &a->shared->served_bits[ZN_SERVED_AT(tgid) / 64];
 }
 
 /* A server's process is not looked for any more: nor is any of these low bits, if no other server has them. */
@@ -86,7 +86,7 @@ static void filter_leave(struct zn_arena *a, uint32_t index)
 
 	for (uint32_t i = 0; i < ZN_SERVERS_MAX; i++)
 		if (i != index && a->servers[i].id && !a->servers[i].gone_ns &&
-			ZN_PID_FILTER_AT(a->servers[i].tgid) == ZN_PID_FILTER_AT(tgid))
+			ZN_SERVED_AT(a->servers[i].tgid) == ZN_SERVED_AT(tgid))
 			return;
 	__atomic_fetch_and(filter_word(a, tgid), ~filter_bit(tgid), __ATOMIC_RELAXED);
 }

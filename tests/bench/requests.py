@@ -243,7 +243,7 @@ def bench_requests(run):
         in another process that reads afterwards: the time of the server's thread on its CPU, in the block of {BLOCKS}
         that a tenth of them are faster than. In {ROUNDS} rounds, each: nothing attached; empty programs at the
         tracepoints where requests are counted; the daemon with that family and those by which it knows of the process
-        beside the server that uses a GPU. Of a server that is not watched a send and a receive cost a look-up each.
+        beside the server that uses a GPU. Of a server that is not watched a receive costs a look at one bit, and a send a look-up.
         What the daemon has counted is compared with what was made. The kernel's statistics have some 65 ns of their own
         in each call. These are without a budget, nginx is with the one that comes as it is, for {BUDGET_TURNS} turns
         before it is measured. It has one worker, on one core, and answers from memory; wrk, on another, keeps

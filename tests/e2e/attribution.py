@@ -129,6 +129,26 @@ def is_divided(daemon, server, pid, engines=1):
     return slowest, shared
 
 
+DIVIDED = {"launches": "launches", "system_calls": "syscalls", "context_switches": "context_switches",
+           "page_faults": "page_faults"}  # keys of the snapshot, names of metrics
+
+
+def metrics_say_the_same(daemon, pid, events):
+    """Of a service that rests, as the snapshot; and of one request, and its connection."""
+    work, m = serving(daemon, pid)["serving"]["work"], daemon.metrics()
+    for key, name in DIVIDED.items():
+        equal(m.one(f"zernel_serving_{name}_total", service=pid), work[key], key)
+    waits = m.all("zernel_serving_stall_seconds_total", service=pid)
+    check(0 < sum(waits.values()) < m.one("zernel_serving_seconds_total", service=pid) * 1.04, f"time: {waits}")
+    own = wait_until(lambda: daemon.metrics().one("zernel_request_launches", service=pid), "launches for a request")
+    check(0.9 * events * LAUNCHES <= own <= 1.1 * events * LAUNCHES, f"{own} launches for a request, not {LAUNCHES * events}")
+    check(daemon.metrics().one("zernel_request_syscalls", service=pid) >= events * CALLS, "system calls for a request")
+    answered = sum(m.all("zernel_request_duration_seconds_count", pid=pid).values())
+    equal(m.one("zernel_request_rtt_seconds_count", pid=pid), answered, "round trips of the connections of requests")
+    mean = m.one("zernel_request_rtt_seconds_sum", pid=pid) / answered
+    check(0 < mean < 0.01, f"a round trip of {mean} s on this machine")
+
+
 @test
 def what_an_engine_does_is_divided_among_its_requests():
     daemon = Daemon()
@@ -144,6 +164,7 @@ def what_an_engine_does_is_divided_among_its_requests():
     equal([dict(labels)["pid"] for labels in m.all("zernel_service_info", service=pid, role="gpu")], [str(engine)],
         "the engine")
     client, events = Client(server), 13
+    metrics_say_the_same(daemon, pid, events)
 
     def waits():
         ask(client, events)

@@ -222,7 +222,7 @@ T(an_upload_that_goes_on)
 
 static bool is_looked_for(uint32_t tgid)
 {
-	uint32_t at = ZN_PID_FILTER_AT(tgid);
+	uint32_t at = ZN_SERVED_AT(tgid);
 
 	return shared->served_bits[at / 64] >> (at % 64) & 1;
 }
@@ -231,7 +231,7 @@ static uint32_t bits_set(void)
 {
 	uint32_t count = 0;
 
-	for (uint32_t tgid = 0; tgid < ZN_PID_FILTER_BYTES; tgid++)
+	for (uint32_t tgid = 0; tgid < ZN_SERVED_BITS; tgid++)
 		count += is_looked_for(tgid);
 	return count;
 }
@@ -239,7 +239,7 @@ static uint32_t bits_set(void)
 /* Ids whose low bits are the same have one bit, which stays until the last of them has gone. */
 T(servers_are_looked_for_by_the_low_bits_of_their_ids)
 {
-	uint32_t tgid[] = {4711, 4711 + ZN_PID_FILTER_BYTES, 4712};
+	uint32_t tgid[] = {4711, 4711 + ZN_SERVED_BITS, 4712};
 	struct zn_arena *a;
 	int at[3];
 

@@ -40,20 +40,22 @@ static __always_inline void *zn_pointer_at(const void *address)
 
 #ifndef ZN_NO_FETCH /* nor has it the helper (5.15) */
 /* The registers with which a thread came into the kernel lie at the same place of each thread's stack, so the helper
- * that tells them is asked once: it takes as long as all that is done with the answer. Both addresses are read as
- * bytes: the verifier allows no difference of what it knows for pointers. */
+ * that tells them is asked once: it takes as long as all that is done with the answer. Of a thread that did not come
+ * from a program, as an idle one, it tells no place on that thread's stack. Both addresses are read as bytes: the
+ * verifier allows no difference of what it knows for pointers. */
+#define ZN_STACK_MOST (1 << 20) /* bytes of a kernel stack */
 static __noinline int zn_registers_note(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	const void *at[2] = {(const void *)bpf_task_pt_regs(task), task->stack};
 	__u64 number[2];
 
-	if (bpf_probe_read_kernel(number, sizeof(number), at) == 0)
+	if (bpf_probe_read_kernel(number, sizeof(number), at) == 0 && number[0] - number[1] < ZN_STACK_MOST)
 		shared.regs_at = number[0] - number[1];
 	return 0;
 }
 
-/* Before zn_registers_of(), where all of a program's ways to it come by: the verifier follows this on each. */
+/* Before zn_registers_of(), in a call of a program, where all ways to it come by: the verifier follows this on each. */
 static __always_inline void zn_registers_ready(void)
 {
 	if (zn_casts && ZN_RARE(!shared.regs_at))

@@ -693,12 +693,13 @@ int sched_switch(__u64 *ctx)
 	if (!(off | on))
 		return 0;
 	zn_cpu_ran();
-	zn_registers_ready();
 	now = bpf_ktime_get_ns();
 	if (on)
 		switch_on(next, now);
-	if (off)
+	if (off) {
+		zn_registers_ready();
 		walk = switch_off(prev, off, ctx[0] & 1, now);
+	}
 	if (ZN_RARE(is_measured(now)))
 		charge_switch(off ? prev->pid : next->pid, now);
 	if (walk)

@@ -96,12 +96,13 @@ static __always_inline struct place place_of_file(bool typed, struct file *file,
 #define CURRENT_TYPED true
 #endif
 
-static __always_inline struct file *file_of(struct task_struct *task, int fd)
+/* NULL: the thread has no such descriptor. */
+static __always_inline struct file *file_of(struct task_struct *task, __u32 fd)
 {
 	struct files_struct *files = READ(CURRENT_TYPED, task, files);
 	struct fdtable *table = files ? READ(CURRENT_TYPED, files, fdt) : NULL;
 
-	if (!table || fd < 0 || (__u32)fd >= READ(CURRENT_TYPED, table, max_fds))
+	if (!table || fd >= READ(CURRENT_TYPED, table, max_fds))
 		return NULL;
 	return zn_pointer_at(READ(CURRENT_TYPED, table, fd) + fd);
 }

@@ -99,7 +99,7 @@ static __always_inline struct vector vector_of_registers(struct task_struct *tas
 	return (struct vector){};
 }
 
-/* Where a connection is known. */
+/* Asks the helper: what follows is longer than that, and the verifier follows more of the other way (6.18). */
 static __always_inline struct vector vector_of_call(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

@@ -18,7 +18,7 @@
  * BTF tracepoints: fields of tasks are then plain loads. All others on the node pay two array look-ups for each
  * switch, and while no process is tracked these programs are not attached at all.
  */
-#include "cast.bpf.h"
+#include "place.bpf.h"
 #include "record.bpf.h"
 #include "sleep.bpf.h"
 #include <asm/unistd.h>
@@ -139,15 +139,6 @@ static __always_inline void set_cause(struct zn_sched_entry *r, __u8 kind, __u8 
 }
 
 /* ---- descriptors ---- */
-
-static __always_inline struct file *file_of(struct task_struct *task, __u32 fd)
-{
-	struct fdtable *table = task->files ? task->files->fdt : NULL;
-
-	if (!table || fd >= table->max_fds)
-		return NULL;
-	return zn_pointer_at(&table->fd[fd]);
-}
 
 static __always_inline __u32 type_of(struct file *file)
 {

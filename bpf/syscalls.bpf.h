@@ -13,8 +13,7 @@
 #ifndef ZN_SYSCALLS_BPF_H
 #define ZN_SYSCALLS_BPF_H
 
-#include "zernel.bpf.h"
-#include <bpf/bpf_core_read.h>
+#include "place.bpf.h"
 
 #define MAX_ERRNO    4095
 #define MINOR_BITS   20 /* include/linux/kdev_t.h */
@@ -23,13 +22,9 @@
 
 static __always_inline struct inode *device_of(__u32 fd)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+	struct file *file = file_of(CURRENT(), fd);
 
-	if (fd >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), files + fd) || !file)
-		return NULL;
-	return BPF_CORE_READ(file, f_inode);
+	return file ? ZN_FIELD(file, struct file, f_inode) : NULL;
 }
 
 static __always_inline bool is_one_of(__u32 fd, const __u64 majors[ZN_MAJOR_WORDS])

@@ -239,15 +239,16 @@ def bench_requests(run):
         calls_rows(run, rounds)
         statistics_rows(run, own)
     bench_nginx(run)
-    run.note("Requests", f"""A server whose thread receives and answers what lies in its socket already, with a client
-        in another process that reads afterwards: the time of the server's thread on its CPU, in the block of {BLOCKS}
-        that a tenth of them are faster than. In {ROUNDS} rounds, each: nothing attached; empty programs at the
-        tracepoints where requests are counted; the daemon with that family and those by which it knows of the process
-        beside the server that uses a GPU. Of a server that is not watched a receive costs a look at one bit, and a send a look-up.
-        What the daemon has counted is compared with what was made. The kernel's statistics have some 65 ns of their own
-        in each call. These are without a budget, nginx is with the one that comes as it is, for {BUDGET_TURNS} turns
-        before it is measured. It has one worker, on one core, and answers from memory; wrk, on another, keeps
-        {NGINX_CONNECTIONS} connections busy. Two of them stay for all rounds, one beside a process that uses a GPU, and
-        a round is a turn of {NGINX_S} s of each without the daemon, with it, and without it again; the ratio is that of
-        the turn with it to the mean of those around it, and beside it stands what two turns without it differ by: where
-        that is more than {NOISE_MOST:.0%}, no limit is held against the ratio.""")
+    run.note("Requests", f"""A server whose thread receives and answers what lies in its socket already, with a
+        client in another process that reads afterwards: the time of the server's thread on its CPU, in the block of
+        {BLOCKS} that a tenth of them are faster than. In {ROUNDS} rounds, each: nothing attached; empty programs at
+        the tracepoints where requests are counted; the daemon with that family and those by which it knows of the
+        process beside the server that uses a GPU. Of a server that is not watched a receive costs a look at one
+        bit, and a send a look-up. What the daemon has counted is compared with what was made. The kernel's
+        statistics have some 65 ns of their own in each call. These are without a budget, nginx is with the one that
+        comes as it is, for {BUDGET_TURNS} turns before it is measured. It has one worker, on one core, and answers
+        from memory; wrk, on another, keeps {NGINX_CONNECTIONS} connections busy. Two of them stay for all rounds,
+        one beside a process that uses a GPU, and a round is a turn of {NGINX_S} s of each without the daemon, with
+        it, and without it again; the ratio is that of the turn with it to the mean of those around it, and beside
+        it stands what two turns without it differ by: where that is more than {NOISE_MOST:.0%}, no limit is held
+        against the ratio.""")
